@@ -1,0 +1,269 @@
+"""The contract between the house and a platform: what comes in, what goes out, what an adapter must do."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+
+class ChatKind(StrEnum):
+    """What the platform's own chat type says; never guessed by counting people."""
+
+    DIRECT = "direct"
+    GROUP = "group"
+    THREAD = "thread"
+
+
+class InboundKind(StrEnum):
+    MESSAGE = "message"
+    EDIT = "edit"
+    DELETION = "deletion"
+    COMMAND = "command"
+    BUTTON = "button"
+    REACTION = "reaction"
+    MEMBERSHIP = "membership"
+
+
+class AttachmentKind(StrEnum):
+    IMAGE = "image"
+    VOICE = "voice"
+    AUDIO = "audio"
+    VIDEO = "video"
+    DOCUMENT = "document"
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file somebody sent, not yet fetched. `ref` is what the adapter's `download` needs to get it."""
+
+    kind: AttachmentKind
+    ref: str
+    name: str = ""
+    mime: str = ""
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who sent it, by the platform's immutable id. `label` is shown, never compared.
+
+    `is_person` is false for bots' relatives without a human: channel posts, anonymous admins.
+    """
+
+    id: str
+    label: str
+    is_bot: bool = False
+    is_person: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyTo:
+    message_id: str
+    author_id: str | None = None
+    is_own: bool = False
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRef:
+    """Where to send: chat, thread, and the interaction to answer through while it lasts.
+
+    `interaction` is an adapter's own token; after `interaction_expires` the chat itself is used.
+    """
+
+    chat: str
+    thread: str | None = None
+    interaction: str | None = None
+    interaction_expires: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InboundMessage:
+    """One thing that happened on a platform, normalised. No platform detail leaves the adapter.
+
+    `realm` qualifies user and chat ids that are unique only within it (the Slack team; else empty).
+    `tenant` is the bot's own id. `chat` is the top-level chat; a thread or topic is `thread` in it.
+    `private_thread` marks a thread that is a room of its own. `text` is plain, mentions resolved to
+    names, the bot's own mention removed; for a command `command` is its name without the slash and
+    `text` its argument. `edited_of` is the message id an edit or deletion is about; `version` counts
+    edits (0 for the original, else the platform's edit stamp) and is part of the inbox key.
+    """
+
+    platform: str
+    tenant: str
+    kind: InboundKind
+    chat: str
+    chat_kind: ChatKind
+    sender: Sender
+    sent_at: datetime
+    text: str
+    realm: str = ""
+    chat_title: str = ""
+    thread: str | None = None
+    private_thread: bool = False
+    message_id: str | None = None
+    version: int = 0
+    event_id: str | None = None
+    command: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+    reply_to: ReplyTo | None = None
+    mentions_me: bool = False
+    edited_of: str | None = None
+    album: str | None = None
+    interaction: str | None = None
+    interaction_expires: datetime | None = None
+    language: str = ""
+
+    @property
+    def key(self) -> str:
+        """The inbox key, unique within platform and tenant (spec: delivery, section 1)."""
+        if self.message_id is not None and self.interaction is None:
+            return f"m:{self.chat}:{self.message_id}:{self.version}"
+        return f"e:{self.event_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A styled span of a chunk. `offset` and `length` are UTF-16 code units, as Telegram counts.
+
+    `kind`: bold, italic, strikethrough, code, pre, text_link, blockquote, spoiler, underline.
+    """
+
+    kind: str
+    offset: int
+    length: int
+    url: str | None = None
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One message's worth of rendered text, within the platform's limit."""
+
+    text: str
+    entities: tuple[Entity, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundMessage:
+    """One message to send or to put in place of an own one.
+
+    `nonce` (at most 25 characters) names the outbox row, so that a platform that can do so refuses
+    a double. `mention` is the one user id that may be pinged. `ephemeral` asks for an answer only the
+    asker sees, where the interaction allows it. `quiet` asks for no notification.
+    """
+
+    to: ChatRef
+    chunk: Chunk
+    nonce: str = ""
+    reply_to: str | None = None
+    mention: str | None = None
+    ephemeral: bool = False
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The platform has it, under this id."""
+
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the platform allows. Lengths are in the platform's own unit, as its renderer counts.
+
+    `edit_interval_s` spaces streamed edits; `typing_interval_s` is None where there is no typing.
+    `can_edit` is false where an answer can't be changed once sent.
+    """
+
+    message_chars: int
+    edit_interval_s: float
+    group_edit_interval_s: float
+    typing_interval_s: float | None
+    can_edit: bool = True
+    nonce: bool = False
+
+
+class AdapterError(Exception):
+    """A platform refused or could not be reached.
+
+    Unauthorized         the token is bad: only a person can mend it; ends the adapter
+    RateLimited          wait `retry_after_s`, then the same call may be made again
+    Unavailable          provably never reached the platform: safe to repeat
+    Uncertain            may have been done: never repeated blindly
+    Rejected             refused for good; repeating is useless
+    Unreachable          this chat can't be written to (blocked, left, deleted)
+    """
+
+
+class Unauthorized(AdapterError):
+    pass
+
+
+class RateLimited(AdapterError):
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Unavailable(AdapterError):
+    pass
+
+
+class Uncertain(AdapterError):
+    pass
+
+
+class Rejected(AdapterError):
+    pass
+
+
+class Unreachable(Rejected):
+    pass
+
+
+Deliver = Callable[[InboundMessage], Awaitable[None]]
+"""Commits a message to the inbox. The adapter acknowledges to the platform only after it returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSpec:
+    """A chat command for native menus: name without slash, one-line help, argument hint or empty."""
+
+    name: str
+    help: str
+    argument: str = ""
+
+
+class Adapter(Protocol):
+    """One connection to one platform.
+
+    `run` connects, calls `connected` with the bot's own id once it is ready to send, and receives until
+    cancelled; it raises Unauthorized when only a person can mend it, and otherwise AdapterError when the
+    connection is lost for good, upon which the supervisor runs it again. `send`, `edit`, `typing` and
+    `download` raise AdapterError kinds only, and are legal only while `run` is connected.
+    """
+
+    @property
+    def platform(self) -> str: ...
+
+    @property
+    def limits(self) -> Limits: ...
+
+    async def run(self, deliver: Deliver, connected: Callable[[str], None]) -> None: ...
+
+    def render(self, markdown: str) -> tuple[Chunk, ...]:
+        """The whole text as chunks in order, each within the limit; never empty text."""
+        ...
+
+    async def send(self, message: OutboundMessage) -> Receipt: ...
+
+    async def edit(self, message_id: str, message: OutboundMessage) -> Receipt:
+        """Replaces an own message's text; 'not modified' is success."""
+        ...
+
+    async def typing(self, to: ChatRef, *, on: bool) -> None: ...
+
+    async def download(self, attachment: Attachment, max_bytes: int) -> bytes: ...

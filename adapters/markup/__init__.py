@@ -1,0 +1,1 @@
+"""Markdown to each platform's text, in parts that fit."""

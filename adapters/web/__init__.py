@@ -1,0 +1,1 @@
+"""The chat page: an adapter whose platform is a browser."""

@@ -1,0 +1,1 @@
+"""The small always-in-prompt stores of each person and room."""

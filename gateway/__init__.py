@@ -1,0 +1,1 @@
+"""The house: composes agent and adapters; config, people, inbox, sessions, delivery, state, CLI."""

@@ -1,0 +1,1 @@
+"""Chat commands and their registry."""
