@@ -88,6 +88,8 @@ class InboundMessage:
     names, the bot's own mention removed; for a command `command` is its name without the slash and
     `text` its argument. `edited_of` is the message id an edit or deletion is about; `version` counts
     edits (0 for the original, else the platform's edit stamp) and is part of the inbox key.
+    `moved_from` is the id a chat had before it became `chat` (Telegram's supergroups): all that is kept
+    under the old id belongs to the new one.
     """
 
     platform: str
@@ -114,6 +116,7 @@ class InboundMessage:
     interaction: str | None = None
     interaction_expires: datetime | None = None
     language: str = ""
+    moved_from: str | None = None
 
     @property
     def key(self) -> str:

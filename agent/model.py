@@ -1,6 +1,6 @@
-"""The seam to a language model: one request in, a stream of events out. Failures are events, not exceptions."""
+"""The seam to a language model: one request in, events out. Failures are events, not exceptions."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -12,11 +12,15 @@ JsonSchema = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as the model sees it."""
+    """A tool as the model sees it.
+
+    `examples` are pairs of what a person says and the arguments' JSON, for models that need to be shown.
+    """
 
     name: str
     description: str
     parameters: JsonSchema
+    examples: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,4 +92,4 @@ class ModelClient(Protocol):
     @property
     def name(self) -> str: ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]: ...
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]: ...

@@ -42,7 +42,8 @@ class Tool(Generic[A]):
     """A function the model may call. The JSON schema it sees is made from `arguments`.
 
     `guidance` goes into the system prompt while the tool is present. A `read_only` or `idempotent` call
-    may run again after a crash. `parallel` tools may run beside each other within a step.
+    may run again after a crash. `parallel` tools may run beside each other within a step. `examples` are
+    pairs of what a person says and the call's arguments as JSON, for models that must be shown how.
     """
 
     name: str
@@ -55,3 +56,4 @@ class Tool(Generic[A]):
     idempotent: bool = False
     needs_person: bool = False
     timeout_s: float = 60.0
+    examples: tuple[tuple[str, str], ...] = ()

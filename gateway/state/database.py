@@ -1,35 +1,69 @@
 """The one owner of database connections: functions of a Connection, run on threads of ours.
 
-Writes go one at a time to a single thread, each inside BEGIN IMMEDIATE; reads run on a few threads whose
-connections refuse writes. A cancelled await leaves a write to finish whole.
+SQLite: writes go one at a time to a single thread, each inside BEGIN IMMEDIATE; reads run on a few threads
+whose connections refuse writes. PostgreSQL: a small pool, serializable writes, run again after a conflict. A
+cancelled await leaves a write to finish whole.
 """
 
 import asyncio
+import logging
+import os
+import random
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.pool import NullPool, QueuePool
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import QueuePool
+
+from trunkline.gateway.state.mounts import network_kind
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Journal = Literal["wal", "delete"]
 
 READERS = 3
 BUSY_TIMEOUT_MS = 5000
 
+# How often a serializable write is tried before its conflict is the caller's.
+MAX_TRIES = 40
+MAX_PAUSE_S = 0.05
+# Serialization failure and deadlock: PostgreSQL has rolled back and asks for another try.
+_CONFLICTS = frozenset({"40001", "40P01"})
+
+# Any number that other programs in the same PostgreSQL are unlikely to lock.
+_ALONE_LOCK = 7_265_110_937
+
+
+class DatabaseClosed(Exception):
+    """The database was closed before this call."""
+
 
 class Database:
-    """`url` is an SQLAlchemy URL, sqlite or postgresql+psycopg. Close it, or use it as a context."""
+    """`url` is an SQLAlchemy URL, sqlite or postgresql+psycopg. Close it, or use it as a context.
 
-    def __init__(self, url: str) -> None:
+    An SQLite file is made for its owner's eyes only; `journal` is the write-ahead log unless it lies on a
+    network mount, where that log is not safe.
+    """
+
+    def __init__(self, url: str, journal: Journal | None = None) -> None:
         self.is_sqlite = make_url(url).get_backend_name() == "sqlite"
-        self._writer_engine = _engine(url, read_only=False, size=1 if self.is_sqlite else READERS)
-        self._reader_engine = (
-            _engine(url, read_only=True, size=READERS) if self.is_sqlite else self._writer_engine
-        )
+        if self.is_sqlite:
+            journal = journal or _prepare_file(Path(make_url(url).database or ""))
+            self._writer_engine = _sqlite_engine(url, read_only=False, size=1, journal=journal)
+            self._reader_engine = _sqlite_engine(url, read_only=True, size=READERS, journal=journal)
+        else:
+            # `create_engine` imports no driver before the first connection, so none is needed for SQLite.
+            self._writer_engine = create_engine(
+                url, pool_size=2 * READERS, max_overflow=0, pool_pre_ping=True
+            )
+            self._reader_engine = self._writer_engine
         self._writers = ThreadPoolExecutor(1 if self.is_sqlite else READERS, "state-write")
         self._readers = ThreadPoolExecutor(READERS, "state-read")
 
@@ -40,10 +74,15 @@ class Database:
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Runs `work` in one transaction and commits it; an exception rolls it back and is raised here.
 
-        Raises sqlalchemy's OperationalError when another process holds the lock for over five seconds.
-        A cancelled caller's work is committed all the same.
+        On PostgreSQL a conflict with another writer runs `work` again, so it must have no effect outside of
+        its connection. Raises sqlalchemy's OperationalError when another process holds SQLite's lock for over
+        five seconds. A cancelled caller's work is committed all the same.
         """
         return await self._submit(self._writers, self._write, work)
+
+    async def write_alone(self, work: Callable[[Connection], T]) -> T:
+        """`write`, while no other process of the program runs work of this kind: for migrations."""
+        return await self._submit(self._writers, self._write_alone, work)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Runs `work` on one consistent view of the data. A write raises."""
@@ -51,10 +90,13 @@ class Database:
 
     def write_now(self, work: Callable[[Connection], T]) -> T:
         """`write` for callers without an event loop: the command line and start-up."""
-        return self._writers.submit(self._write, work).result()
+        return self._start(self._writers, self._write, work).result()
+
+    def write_alone_now(self, work: Callable[[Connection], T]) -> T:
+        return self._start(self._writers, self._write_alone, work).result()
 
     def read_now(self, work: Callable[[Connection], T]) -> T:
-        return self._readers.submit(self._read, work).result()
+        return self._start(self._readers, self._read, work).result()
 
     def close(self) -> None:
         """Lets submitted work finish, then closes every connection. Idempotent."""
@@ -81,10 +123,43 @@ class Database:
         work: Callable[[Connection], T],
     ) -> T:
         # A queued future that asyncio cancels would never run: shield it, so that the work ends whole.
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(pool, run, work))
+        return await asyncio.shield(asyncio.wrap_future(self._start(pool, run, work)))
+
+    def _start(
+        self,
+        pool: ThreadPoolExecutor,
+        run: Callable[[Callable[[Connection], T]], T],
+        work: Callable[[Connection], T],
+    ) -> Future[T]:
+        try:
+            return pool.submit(run, work)
+        except RuntimeError as error:
+            raise DatabaseClosed("the database is closed") from error
 
     def _write(self, work: Callable[[Connection], T]) -> T:
+        if self.is_sqlite:
+            with self._writer_engine.begin() as connection:
+                return work(connection)
+        for tried in range(1, MAX_TRIES):
+            try:
+                return self._write_serializable(work)
+            except DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) not in _CONFLICTS:
+                    raise
+                time.sleep(random.uniform(0, MAX_PAUSE_S * tried / MAX_TRIES))
+        return self._write_serializable(work)
+
+    def _write_serializable(self, work: Callable[[Connection], T]) -> T:
+        serializable = self._writer_engine.execution_options(isolation_level="SERIALIZABLE")
+        with serializable.begin() as connection:
+            return work(connection)
+
+    def _write_alone(self, work: Callable[[Connection], T]) -> T:
         with self._writer_engine.begin() as connection:
+            # SQLite's BEGIN IMMEDIATE is the lock already. Not serializable here: what is read after the wait
+            # for the lock must be what the other process committed.
+            if not self.is_sqlite:
+                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _ALONE_LOCK})
             return work(connection)
 
     def _read(self, work: Callable[[Connection], T]) -> T:
@@ -94,13 +169,20 @@ class Database:
             return work(connection)
 
 
-def _engine(url: str, *, read_only: bool, size: int) -> Engine:
-    if make_url(url).get_backend_name() != "sqlite":
-        return create_engine(url, pool_size=size, max_overflow=0, pool_pre_ping=True)
-    pool: type[QueuePool] | type[NullPool] = QueuePool
+def _prepare_file(path: Path) -> Journal:
+    if not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    kind = network_kind(path)
+    if kind is None:
+        return "wal"
+    logger.warning("database on a network mount: %s, no write-ahead log, expect slow writes", kind)
+    return "delete"
+
+
+def _sqlite_engine(url: str, *, read_only: bool, size: int, journal: str) -> Engine:
     engine = create_engine(
         url,
-        poolclass=pool,
+        poolclass=QueuePool,
         pool_size=size,
         max_overflow=0,
         connect_args={"check_same_thread": False, "timeout": BUSY_TIMEOUT_MS / 1000},
@@ -111,7 +193,7 @@ def _engine(url: str, *, read_only: bool, size: int) -> Engine:
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
         if not read_only:
-            cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute(f"PRAGMA journal_mode={journal}")
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")
         if read_only:

@@ -123,6 +123,8 @@ stream = Table(
     Column("account_id", Id, ForeignKey("account.id"), unique=True, nullable=True),
     Column("room_id", Id, ForeignKey("room.id"), unique=True, nullable=True),
     _int("last_n"),
+    _int("indexed_count"),  # messages in the full-text index and the sum of their lengths in words
+    _int("indexed_words"),
 )
 
 system_prompt = Table(
@@ -223,6 +225,19 @@ message = Table(
     _text("state", "live"),  # live, compacted, undone, redacted
     _int("created_ms"),
     UniqueConstraint("session_id", "seq"),
+)
+
+# What ranking needs of an indexed message, narrow so that a search reads few pages.
+indexed_message = Table(
+    "indexed_message",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=False),
+    Column("session_id", Id, nullable=False),
+    Column("seq", Id, nullable=False),
+    Column("role", Integer, nullable=False),  # 0 user, 1 assistant, 2 tool
+    Column("account_id", Id, nullable=True),
+    Column("words", Integer, nullable=False),
+    Column("created_ms", Id, nullable=False),
 )
 
 attachment = Table(

@@ -1,0 +1,78 @@
+# `make run` and `make test` work on a fresh clone: they need Python 3.11 or newer, git and make.
+# `make run UV=` takes venv and pip where uv would be used; `make run PYTHON=python3.12` names the Python.
+
+VENV := .venv
+BIN := $(VENV)/bin
+UV ?= $(shell command -v uv 2>/dev/null)
+ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$each -c '$(ENOUGH)' 2>/dev/null && echo $$each && break; done)
+
+ifneq ($(UV),)
+INSTALL := $(UV) pip install --quiet --python $(BIN)/python
+MAKE_VENV := $(UV) venv --quiet --python
+else
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+MAKE_VENV := $(PYTHON) -m venv
+endif
+
+.PHONY: run install test check fix bench lock local clean
+
+run: $(VENV)/run.stamp
+	@$(BIN)/trunkline run
+
+# The program alone, for a server.
+install: $(VENV)/run.stamp
+
+test: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/dev.stamp
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy -p trunkline.agent -p trunkline.adapters -p trunkline.gateway
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest $(ARGS)
+
+fix: $(VENV)/dev.stamp
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# make bench NAME=recall ARGS=--json
+bench: $(VENV)/dev.stamp
+	$(BIN)/python -m bench.$(NAME) $(ARGS)
+
+# The server for model files, for `trunkline model try` and the tests that talk to a real model.
+local: $(VENV)/local.stamp
+
+COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --custom-compile-command "make lock" $(LOCK_ARGS)
+
+# make lock LOCK_ARGS=--upgrade takes the newest versions
+lock:
+	$(COMPILE) --group build -o requirements/run.txt
+	$(COMPILE) --group build --group dev -c requirements/run.txt -o requirements/dev.txt
+	$(COMPILE) --group build --extra local -c requirements/run.txt -o requirements/local.txt
+
+clean:
+	rm -rf $(VENV) build dist trunkline.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+$(VENV)/pyvenv.cfg:
+	@test -d trunkline/gateway/ || { echo "The links in trunkline/ are plain files here. Run \`git config" \
+	  "core.symlinks true\` and \`git checkout -- trunkline\`; on Windows work in WSL." >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "Trunkline needs Python 3.11 or newer; install it, or name it:" \
+	  "make run PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c '$(ENOUGH)' || { echo "$(PYTHON) is older than Python 3.11, which Trunkline needs." >&2; exit 1; }
+ifeq ($(UV),)
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "This Python can't make environments: install" \
+	  "its venv package (Debian: apt install python3-venv), or uv." >&2; exit 1; }
+	@$(MAKE_VENV) $(VENV)
+else
+	@$(MAKE_VENV) $(PYTHON) $(VENV)
+endif
+
+$(VENV)/%.stamp: requirements/%.txt pyproject.toml | $(VENV)/pyvenv.cfg
+	@echo "Installing what requirements/$*.txt lists into $(VENV)"
+	@$(INSTALL) --require-hashes -r requirements/$*.txt
+	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@

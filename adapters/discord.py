@@ -1,0 +1,322 @@
+"""Discord: one bot's connection over discord.py, kept until cancelled.
+
+Events come in one queue in the order they arrived; what they mean is discord_inbound's business. Answers go
+to the chat with an enforced nonce, or through a slash command's interaction while it lasts.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import aiohttp
+import discord
+
+from trunkline.adapters.base import (
+    AdapterError,
+    Attachment,
+    ChatRef,
+    Chunk,
+    CommandSpec,
+    Deliver,
+    InboundMessage,
+    Limits,
+    OutboundMessage,
+    Receipt,
+    Rejected,
+    Unavailable,
+)
+from trunkline.adapters.discord_commands import CommandMenu
+from trunkline.adapters.discord_errors import translate, translated
+from trunkline.adapters.discord_files import fetch_file
+from trunkline.adapters.discord_inbound import PLATFORM, Normaliser, SlashCommand
+from trunkline.adapters.discord_listener import Listener, SessionBegan
+from trunkline.adapters.markup.discord import render_discord
+
+MESSAGE_CHARS = 2000
+"""What a bot may write in one message (Discord, Create Message; the service refuses more with 50035)."""
+EDIT_INTERVAL_S = 1.2
+"""Discord lets about five edits pass in five seconds per channel."""
+TYPING_INTERVAL_S = 8.0
+"""The sign lasts ten seconds."""
+_CLOSE_TIMEOUT_S = 5.0
+_PLACEHOLDER_TIMEOUT_S = 5.0
+_REMEMBERED = 500
+READ_BACK_MESSAGES = 200
+"""What one chat may have gathered during a gap; more is left unread."""
+# Unknown webhook, unknown interaction, invalid webhook token: an interaction whose time is over.
+_INTERACTION_IS_OVER = frozenset({10015, 10062, 50027})
+
+log = logging.getLogger(__name__)
+
+_LIMITS = Limits(
+    message_chars=MESSAGE_CHARS,
+    edit_interval_s=EDIT_INTERVAL_S,
+    group_edit_interval_s=EDIT_INTERVAL_S,
+    typing_interval_s=TYPING_INTERVAL_S,
+    nonce=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """What a run holds once it is logged in."""
+
+    client: Listener
+    normaliser: Normaliser
+
+
+class DiscordAdapter:
+    """`proxy` is the address of an HTTP proxy; `connector` makes the aiohttp connector all traffic uses.
+
+    A chat is the top-level channel or the direct channel, a thread or forum post is the thread in it, and
+    a private thread is a chat of its own under its own id. Links in answers are sent without previews:
+    nobody but a reader should fetch an address a model wrote.
+    """
+
+    def __init__(
+        self,
+        token: str,
+        *,
+        commands: Sequence[CommandSpec] = (),
+        proxy: str | None = None,
+        connector: Callable[[], aiohttp.BaseConnector] | None = None,
+    ) -> None:
+        self._token = token
+        self._commands = tuple(commands)
+        self._proxy = proxy
+        self._connector = connector or aiohttp.TCPConnector
+        self._open: _Open | None = None
+        self._placeholders: OrderedDict[str, discord.Interaction] = OrderedDict()
+        self._last_seen: OrderedDict[int, int] = OrderedDict()
+
+    @property
+    def platform(self) -> str:
+        return PLATFORM
+
+    @property
+    def limits(self) -> Limits:
+        return _LIMITS
+
+    def render(self, markdown: str) -> tuple[Chunk, ...]:
+        return render_discord(markdown, limit_chars=MESSAGE_CHARS)
+
+    async def run(self, deliver: Deliver, connected: Callable[[str], None]) -> None:
+        connector = self._connector()
+        client = Listener(connected, connector, self._proxy)
+        menu = CommandMenu(client, self._commands, client.offer)
+        normaliser = Normaliser(client, frozenset(spec.name for spec in self._commands))
+        try:
+            async with translated(repeatable=True):
+                await client.login(self._token)
+            self._open = _Open(client, normaliser)
+            await self._serve(self._open, menu, deliver)
+        finally:
+            self._open = None
+            await _close(client, connector)
+
+    async def _serve(self, connection: _Open, menu: CommandMenu, deliver: Deliver) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._drain(connection, deliver))
+                tasks.create_task(connection.client.fail_when_full())
+                tasks.create_task(menu.register())
+                await _stay_connected(connection.client)
+        except BaseExceptionGroup as group:
+            # The first failure ends the others; it alone says what happened.
+            raise group.exceptions[0] from group
+
+    async def _drain(self, connection: _Open, deliver: Deliver) -> None:
+        """One at a time, so that the messages of a chat keep their order."""
+        while True:
+            event = await connection.client.events.get()
+            if isinstance(event, SessionBegan):
+                await self._fill_gap(deliver)
+                continue
+            if isinstance(event, SlashCommand) and event.deferred:
+                self._placeholders[event.interaction.token] = event.interaction
+                _forget_oldest(self._placeholders)
+            for inbound in await connection.normaliser.read(event):
+                await deliver(inbound)
+            if isinstance(event, discord.Message):
+                self._last_seen[event.channel.id] = event.id
+                self._last_seen.move_to_end(event.channel.id)
+                _forget_oldest(self._last_seen)
+
+    async def _fill_gap(self, deliver: Deliver) -> None:
+        """A new session replays nothing: ask each chat that was heard before for what came since."""
+        for channel_id, after in list(self._last_seen.items()):
+            try:
+                missed = await self.read_back(ChatRef(str(channel_id)), str(after))
+            except AdapterError as error:
+                log.warning("chat not read back: channel=%d error=%s", channel_id, error)
+                continue
+            for inbound in missed:
+                await deliver(inbound)
+
+    async def read_back(
+        self, place: ChatRef, after: str, max_messages: int = READ_BACK_MESSAGES
+    ) -> tuple[InboundMessage, ...]:
+        """What people wrote in a chat or thread after the message of that id, oldest first.
+
+        Messages already delivered may come again, under the same key. Raises AdapterError.
+        """
+        connection = self._connected()
+        async with translated(repeatable=True):
+            channel = await connection.client.fetch_channel(_channel_id(place))
+            if not isinstance(channel, discord.abc.Messageable):
+                return ()
+            history = channel.history(after=discord.Object(int(after)), limit=max_messages, oldest_first=True)
+            messages = [message async for message in history]
+        found = [await connection.normaliser.read(message) for message in messages]
+        return tuple(inbound for some in found for inbound in some)
+
+    async def send(self, message: OutboundMessage) -> Receipt:
+        """With a nonce Discord gives back the first message for some minutes instead of making a second.
+
+        So a lost answer is Unavailable with a nonce, and Uncertain without one or through an interaction,
+        which takes none.
+        """
+        client = self._connected().client
+        if not message.chunk.text.strip():
+            raise Rejected("There is no text to send.")
+        if message.ephemeral and _is_live(message.to):
+            receipt = await self._answer(client, message)
+            if receipt is not None:
+                return receipt
+        reference = None
+        if message.reply_to is not None:
+            reference = discord.MessageReference(
+                message_id=int(message.reply_to),
+                channel_id=_channel_id(message.to),
+                fail_if_not_exists=False,
+            )
+        async with translated(repeatable=bool(message.nonce)):
+            channel = client.get_partial_messageable(_channel_id(message.to))
+            sent = await channel.send(
+                message.chunk.text,
+                # discord.py tries again by itself, so even a message without a name must not double.
+                nonce=message.nonce or secrets.token_hex(12),
+                reference=reference,  # type: ignore[arg-type]  # None is its default, left out of its types
+                allowed_mentions=_mentions(message),
+                suppress_embeds=True,
+                silent=message.quiet,
+            )
+        await self._drop_placeholder(message.to)
+        return Receipt(str(sent.id))
+
+    async def edit(self, message_id: str, message: OutboundMessage) -> Receipt:
+        client = self._connected().client
+        if not message.chunk.text.strip():
+            raise Rejected("There is no text to put in place of the old one.")
+        if message.ephemeral and _is_live(message.to):
+            receipt = await self._answer(client, message, message_id)
+            if receipt is not None:
+                return receipt
+        async with translated(repeatable=True):
+            channel = client.get_partial_messageable(_channel_id(message.to))
+            held = channel.get_partial_message(int(message_id))
+            await held.edit(content=message.chunk.text, allowed_mentions=_mentions(message))
+        return Receipt(message_id)
+
+    async def _answer(
+        self, client: Listener, message: OutboundMessage, message_id: str | None = None
+    ) -> Receipt | None:
+        """Through the interaction; None when Discord says that its time is over."""
+        token = message.to.interaction or ""
+        webhook = discord.Webhook.partial(client.application_id or 0, token, client=client)
+        # Only as an application's own does it take ephemeral answers; `partial` can't be told.
+        webhook.type = discord.WebhookType.application
+        webhook.proxy = self._proxy
+        async with translated(repeatable=message_id is not None):
+            try:
+                if message_id is not None:
+                    await webhook.edit_message(
+                        int(message_id), content=message.chunk.text, allowed_mentions=_mentions(message)
+                    )
+                    return Receipt(message_id)
+                sent = await webhook.send(
+                    message.chunk.text,
+                    ephemeral=True,
+                    wait=True,
+                    allowed_mentions=_mentions(message),
+                    suppress_embeds=True,
+                    silent=message.quiet,
+                )
+            except discord.HTTPException as error:
+                if error.code in _INTERACTION_IS_OVER:
+                    return None
+                raise
+        self._placeholders.pop(token, None)
+        return Receipt(str(sent.id))
+
+    async def _drop_placeholder(self, to: ChatRef) -> None:
+        """Takes 'thinking…' away once a command was answered in the chat for all to see."""
+        interaction = self._placeholders.pop(to.interaction or "", None)
+        if interaction is None:
+            return
+        try:
+            async with translated(repeatable=True, timeout_s=_PLACEHOLDER_TIMEOUT_S):
+                await interaction.delete_original_response()
+        except AdapterError as error:
+            log.info("placeholder of a slash command left behind: error=%s", error)
+
+    async def typing(self, to: ChatRef, *, on: bool) -> None:
+        """There is no call to end it: the sign goes with the answer or after ten seconds."""
+        if not on:
+            return
+        client = self._connected().client
+        async with translated(repeatable=True):
+            await client.get_partial_messageable(_channel_id(to)).typing()
+
+    async def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        return await fetch_file(self._connected().client, attachment, max_bytes)
+
+    def _connected(self) -> _Open:
+        if self._open is None:
+            raise Unavailable("Discord is not connected.")
+        return self._open
+
+
+async def _stay_connected(client: Listener) -> None:
+    """discord.py resumes and reconnects by itself; it gives up only where that can't help."""
+    try:
+        await client.connect(reconnect=True)
+    except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
+        raise translate(error, repeatable=True) from error
+    raise Unavailable("Discord's connection was closed.")
+
+
+async def _close(client: Listener, connector: aiohttp.BaseConnector) -> None:
+    try:
+        async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+            await client.close()
+    except TimeoutError:
+        log.warning("connection cut: Discord did not say goodbye in time")
+        await client.http.close()
+    finally:
+        await client.files.close()
+        await connector.close()
+
+
+def _channel_id(place: ChatRef) -> int:
+    return int(place.thread or place.chat)
+
+
+def _is_live(to: ChatRef) -> bool:
+    if to.interaction is None:
+        return False
+    return to.interaction_expires is None or datetime.now(UTC) < to.interaction_expires
+
+
+def _mentions(message: OutboundMessage) -> discord.AllowedMentions:
+    asker = [discord.Object(int(message.mention))] if message.mention is not None else False
+    return discord.AllowedMentions(everyone=False, roles=False, users=asker, replied_user=False)
+
+
+def _forget_oldest(remembered: OrderedDict[str, discord.Interaction] | OrderedDict[int, int]) -> None:
+    while len(remembered) > _REMEMBERED:
+        remembered.popitem(last=False)

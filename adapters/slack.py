@@ -1,0 +1,331 @@
+"""Slack by slack-bolt and Socket Mode: connects, sends, edits, shows the status, fetches files.
+
+Reading what comes in is slack_inbound's job, order and acknowledgement slack_socket's, rendering markup's.
+
+What this adapter chooses where Slack leaves a choice:
+
+- `tenant` is the bot's user id (not its bot id): it is what people mention and what memberships name. `realm`
+  is the workspace (team) of the event, since user ids are unique only there.
+- A mention at a channel's top level opens a thread: its `thread` is its own ts, so the answer is posted under
+  it and the thread is the session. That is where people of Slack look for the answer to a question put to one
+  of many in a channel. Top-level talk without a mention has no thread: it is the channel's own session.
+- In a direct chat the top level is one session and is answered there; a thread in it is a session of its own.
+- Commands: `/trunkline name words` anywhere; `!name words` in direct chats, in threads and after a mention;
+  and '@bot name' when nothing follows, so that '@bot help me with this' stays a question.
+- Nobody's name is asked of Slack before the message is delivered. `name_of` asks later, for those who may
+  speak, and what it learns labels later messages.
+- Slack's Web API can't refuse a double. Each message carries the outbox's nonce as metadata, by which `find`
+  tells whether a message whose answer was lost had arrived; `send` does so itself when it is in doubt.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import aiohttp
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.webhook.async_client import AsyncWebhookClient
+
+from trunkline.adapters.base import (
+    AdapterError,
+    Attachment,
+    ChatRef,
+    Chunk,
+    CommandSpec,
+    Deliver,
+    Limits,
+    OutboundMessage,
+    RateLimited,
+    Receipt,
+    Rejected,
+    Unauthorized,
+    Unavailable,
+    Uncertain,
+    Unreachable,
+)
+from trunkline.adapters.markup.slack import render_slack
+from trunkline.adapters.slack_errors import translated
+from trunkline.adapters.slack_files import fetch_file
+from trunkline.adapters.slack_inbound import PLATFORM, Identity, InboundReader, parse_interaction
+from trunkline.adapters.slack_names import Names
+from trunkline.adapters.slack_socket import build_app, open_socket
+from trunkline.adapters.slack_text import without_pings
+from trunkline.adapters.slack_wire import WireHistory
+
+_log = logging.getLogger(__name__)
+
+_SLACK_API = "https://slack.com/api/"
+# chat.update takes 4000 UTF-8 bytes of text and not one more (measured by others); a little is kept free.
+_MESSAGE_BYTES = 3900
+_EVENT_TYPE = "trunkline"
+# Below what load balancers keep idle connections for: a request on one just closed would be in doubt.
+_KEEP_ALIVE_S = 10.0
+_LOOK_BACK = timedelta(hours=1)
+_RECENT = 200
+_STATUS = "is thinking…"
+_STATUS_PAUSE_S = 600.0
+_MOST_PAUSES = 1000
+_WHERE_BOT_TOKEN = (
+    "Copy the Bot User OAuth Token, which begins with xoxb-, from OAuth & Permissions in the app's settings"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Waits, in seconds. `lost_after_s` is how long the library may try to mend a lost socket by itself."""
+
+    ping_s: float = 5.0
+    connect_s: float = 20.0
+    lost_after_s: float = 40.0
+    check_s: float = 5.0
+    call_s: float = 30.0
+    download_s: float = 60.0
+
+
+class SlackAdapter:
+    """One Slack app installed in one workspace (or one organisation). Implements `Adapter`.
+
+    `base_url` is the Web API's address with its path (default https://slack.com/api/); `proxy` an HTTP proxy,
+    by default that of the environment.
+    """
+
+    def __init__(
+        self,
+        bot_token: str,
+        app_token: str,
+        *,
+        commands: Sequence[CommandSpec] = (),
+        base_url: str | None = None,
+        proxy: str | None = None,
+        timing: Timing | None = None,
+    ) -> None:
+        self._app_token = app_token
+        self._commands = frozenset(spec.name.casefold() for spec in commands)
+        self._timing = timing or Timing()
+        # The libraries print whole messages at DEBUG and repeat failed posts by default; both are off.
+        self._library_log = logging.getLogger(f"{__name__}.library")
+        self._library_log.setLevel(logging.ERROR)
+        self._web = AsyncWebClient(
+            token=bot_token,
+            base_url=base_url or _SLACK_API,
+            proxy=proxy,
+            timeout=int(self._timing.call_s),
+            logger=self._library_log,
+            retry_handlers=[],
+        )
+        self._names = Names(self._web)
+        self._no_status_until: dict[tuple[str, str], float] = {}
+
+    @property
+    def platform(self) -> str:
+        return PLATFORM
+
+    @property
+    def limits(self) -> Limits:
+        # Slack's status fades after two minutes and with each post.
+        return Limits(
+            message_chars=_MESSAGE_BYTES,
+            edit_interval_s=1.5,
+            group_edit_interval_s=1.5,
+            typing_interval_s=20.0,
+        )
+
+    def render(self, markdown: str) -> tuple[Chunk, ...]:
+        return tuple(render_slack(markdown, limit_bytes=_MESSAGE_BYTES))
+
+    # Receiving
+
+    async def run(self, deliver: Deliver, connected: Callable[[str], None]) -> None:
+        timeout = aiohttp.ClientTimeout(total=self._timing.call_s, connect=self._timing.connect_s)
+        connector = aiohttp.TCPConnector(keepalive_timeout=_KEEP_ALIVE_S)
+        async with aiohttp.ClientSession(timeout=timeout, connector=connector) as http:
+            self._web.session = http
+            identity = await self._identify()
+            try:
+                await self._receive(identity, deliver, connected)
+            except BaseExceptionGroup as group:
+                failed, others = group.split(AdapterError)
+                if failed is None or others is not None:
+                    raise
+                raise _first(failed) from group
+
+    async def _receive(self, identity: Identity, deliver: Deliver, connected: Callable[[str], None]) -> None:
+        reader = InboundReader(identity, self._commands, self._names.known)
+
+        async def take(body: object) -> None:
+            message = reader.read(body) if isinstance(body, dict) else None
+            if message is not None:
+                await deliver(message)
+
+        app = build_app(self._web, identity, self._library_log, take)
+        async with (
+            open_socket(app, self._app_token, self._web, ping_s=self._timing.ping_s) as socket,
+            asyncio.TaskGroup() as tasks,
+        ):
+            tasks.create_task(socket.answer_requests())
+            await socket.connect(self._timing.connect_s)
+            _log.info("slack connected team=%s user=%s", identity.team, identity.user)
+            connected(identity.user)
+            await socket.watch(self._timing.check_s, self._timing.lost_after_s)
+
+    async def _identify(self) -> Identity:
+        try:
+            with translated("auth.test"):
+                answer = await self._web.auth_test()
+        except Unauthorized as exc:
+            raise Unauthorized(f"SLACK_BOT_TOKEN was refused: {exc}. {_WHERE_BOT_TOKEN}") from exc
+        user, bot, team = answer.get("user_id"), answer.get("bot_id"), answer.get("team_id")
+        if not (user and bot):
+            raise Unauthorized(f"SLACK_BOT_TOKEN belongs to no bot. {_WHERE_BOT_TOKEN}")
+        return Identity(str(user), str(bot), str(team or ""))
+
+    async def name_of(self, user: str) -> str:
+        """A person's name as Slack shows it, or the id. Asks Slack: call it only for who was let in."""
+        return await self._names.find(user)
+
+    # Sending
+
+    async def send(self, message: OutboundMessage) -> Receipt:
+        """Posts in the chat or thread; Slack has no use for `reply_to` (that is its thread) and `quiet`."""
+        text = without_pings(message.chunk.text, message.mention)
+        if message.ephemeral:
+            return await self._whisper(message, text)
+        try:
+            return await self._post(message, text)
+        except Uncertain as lost:
+            return await self._look_for(message, lost)
+        except Unreachable:
+            # A slash command works where the bot is no member; there only its asker can be answered.
+            if message.to.interaction is None:
+                raise
+            return await self._whisper(message, text)
+
+    async def _post(self, message: OutboundMessage, text: str) -> Receipt:
+        with translated("the message", repeatable=False):
+            answer = await self._web.chat_postMessage(
+                channel=message.to.chat,
+                text=text,
+                thread_ts=message.to.thread,
+                unfurl_links=False,
+                unfurl_media=False,
+                metadata=_metadata(message.nonce) if message.nonce else None,
+            )
+        return Receipt(str(answer["ts"]))
+
+    async def _look_for(self, message: OutboundMessage, lost: Uncertain) -> Receipt:
+        try:
+            found = await self.find(message.to, message.nonce) if message.nonce else None
+        except AdapterError:
+            raise lost from None
+        if found is None:
+            raise lost
+        return found
+
+    async def find(self, to: ChatRef, nonce: str) -> Receipt | None:
+        """The message that carries `nonce`, among those of the last hour in its chat or thread (at most 200).
+
+        None proves nothing: Slack's reads may lag behind its writes.
+        """
+        oldest = str((datetime.now(UTC) - _LOOK_BACK).timestamp())
+        with translated("reading the channel"):
+            if to.thread is not None:
+                answer = await self._web.conversations_replies(
+                    channel=to.chat, ts=to.thread, limit=_RECENT, oldest=oldest, include_all_metadata=True
+                )
+            else:
+                answer = await self._web.conversations_history(
+                    channel=to.chat, limit=_RECENT, oldest=oldest, include_all_metadata=True
+                )
+            said = WireHistory.model_validate(answer.data).messages
+        wanted = _metadata(nonce)
+        return next((Receipt(message.ts) for message in said if message.metadata == wanted), None)
+
+    async def _whisper(self, message: OutboundMessage, text: str) -> Receipt:
+        """An answer for one person's eyes, never put where others could read it.
+
+        Through a response URL Slack gives no id: the receipt's is empty, and there is nothing to edit.
+        """
+        to = message.to
+        asker, url = parse_interaction(to.interaction) if to.interaction else (message.mention, "")
+        alive = to.interaction_expires is not None and datetime.now(UTC) < to.interaction_expires
+        if url and alive and await self._respond(url, text):
+            return Receipt("")
+        if to.chat.startswith("D"):
+            return await self._post(message, text)
+        if not asker:
+            raise Rejected("a private answer needs to know who asked")
+        with translated("the private answer", repeatable=False):
+            answer = await self._web.chat_postEphemeral(
+                channel=to.chat, user=asker, text=text, thread_ts=to.thread
+            )
+        return Receipt(str(answer["message_ts"]))
+
+    async def _respond(self, url: str, text: str) -> bool:
+        """Answers through a response URL; False when it is used up (five answers) or has expired."""
+        webhook = AsyncWebhookClient(
+            url,
+            timeout=int(self._timing.call_s),
+            session=self._web.session,
+            proxy=self._web.proxy,
+            logger=self._library_log,
+            retry_handlers=[],
+        )
+        with translated("the private answer", repeatable=False):
+            answer = await webhook.send(
+                text=text,
+                response_type="ephemeral",
+                replace_original=False,
+                unfurl_links=False,
+                unfurl_media=False,
+            )
+            if answer.status_code == 429 or answer.status_code >= 500:
+                raise SlackApiError("refused", answer)  # type: ignore[no-untyped-call]
+        return answer.status_code == 200
+
+    async def edit(self, message_id: str, message: OutboundMessage) -> Receipt:
+        """An edit whose answer was lost is Unavailable, not Uncertain: the same edit again does no harm."""
+        text = without_pings(message.chunk.text, message.mention)
+        with translated("the edit"):
+            await self._web.chat_update(channel=message.to.chat, ts=message_id, text=text)
+        return Receipt(message_id)
+
+    async def typing(self, to: ChatRef, *, on: bool) -> None:
+        """Sets or clears the status of a thread. It is a courtesy: whatever Slack says, this never raises.
+
+        Only threads have one. Where Slack refuses it, nothing is asked again for a while.
+        """
+        where = (to.chat, to.thread or "")
+        now = asyncio.get_running_loop().time()
+        if to.thread is None or self._no_status_until.get(where, 0.0) > now:
+            return
+        try:
+            with translated("the status"):
+                await self._web.assistant_threads_setStatus(
+                    channel_id=to.chat, thread_ts=to.thread, status=_STATUS if on else ""
+                )
+        except AdapterError as exc:
+            pause_s = exc.retry_after_s if isinstance(exc, RateLimited) else _STATUS_PAUSE_S
+            self._pause_status(where, now, pause_s if not isinstance(exc, Unavailable) else 0.0)
+            _log.debug("slack status not set cause=%s", exc)
+
+    def _pause_status(self, where: tuple[str, str], now: float, pause_s: float) -> None:
+        if len(self._no_status_until) >= _MOST_PAUSES:
+            kept = {key: until for key, until in self._no_status_until.items() if until > now}
+            self._no_status_until = kept if len(kept) < _MOST_PAUSES else {}
+        self._no_status_until[where] = now + pause_s
+
+    async def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        return await fetch_file(self._web, attachment, max_bytes, self._timing.download_s)
+
+
+def _metadata(nonce: str) -> dict[str, object]:
+    return {"event_type": _EVENT_TYPE, "event_payload": {"nonce": nonce}}
+
+
+def _first(group: BaseExceptionGroup[AdapterError]) -> AdapterError:
+    """A task group wraps what ended it; the supervisor wants the error itself."""
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner

@@ -1,0 +1,144 @@
+"""What Slack sends, parsed: only the fields that are used, everything else ignored."""
+
+from pydantic import BaseModel, Field, model_validator
+
+
+class _Wire(BaseModel):
+    """Slack writes null as often as it leaves a field out; both mean the same."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, fields: object) -> object:
+        if isinstance(fields, dict):
+            return {name: value for name, value in fields.items() if value is not None}
+        return fields
+
+
+class WireProfile(_Wire):
+    display_name: str = ""
+    real_name: str = ""
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        return self.display_name or self.real_name or self.name
+
+
+class WireFile(_Wire):
+    """A file; from Slack Connect only an id, with `file_access` saying that files.info has the rest."""
+
+    id: str
+    name: str = ""
+    title: str = ""
+    mimetype: str = ""
+    subtype: str = ""
+    size: int | None = None
+    mode: str = ""
+    is_external: bool = False
+    file_access: str = ""
+    url_private: str = ""
+    url_private_download: str = ""
+
+
+class WireEdited(_Wire):
+    ts: str
+
+
+class WireAttachment(_Wire):
+    text: str = ""
+    fallback: str = ""
+    author_name: str = ""
+    is_share: bool = False
+
+
+class WireMessage(_Wire):
+    """A message, an app_mention, or what happened to a message."""
+
+    type: str = "message"
+    subtype: str | None = None
+    channel: str = ""
+    channel_type: str = ""
+    user: str | None = None
+    bot_id: str | None = None
+    username: str = ""
+    text: str = ""
+    ts: str = ""
+    event_ts: str = ""
+    thread_ts: str | None = None
+    parent_user_id: str | None = None
+    deleted_ts: str | None = None
+    edited: WireEdited | None = None
+    files: list[WireFile] = Field(default_factory=list)
+    attachments: list[WireAttachment] = Field(default_factory=list)
+    user_profile: WireProfile | None = None
+    bot_profile: WireProfile | None = None
+    message: "WireMessage | None" = None
+    previous_message: "WireMessage | None" = None
+
+
+class WireSaid(_Wire):
+    ts: str
+    metadata: dict[str, object] | None = None
+
+
+class WireHistory(_Wire):
+    """What conversations.history and .replies answer."""
+
+    messages: list[WireSaid] = Field(default_factory=list)
+
+
+class WireUser(_Wire):
+    name: str = ""
+    profile: WireProfile | None = None
+
+    @property
+    def label(self) -> str:
+        return (self.profile.label if self.profile is not None else "") or self.name
+
+
+class WireMembership(_Wire):
+    """Somebody joined or left; channel_left and group_left are about the bot itself and name no user."""
+
+    type: str
+    channel: str
+    user: str | None = None
+    event_ts: str = "0"
+
+
+class WireCommand(_Wire):
+    team_id: str = ""
+    channel_id: str
+    channel_name: str = ""
+    user_id: str
+    user_name: str = ""
+    text: str = ""
+    response_url: str
+    trigger_id: str
+
+
+class _Named(_Wire):
+    id: str
+    name: str = ""
+    username: str = ""
+
+
+class _Container(_Wire):
+    message_ts: str | None = None
+    thread_ts: str | None = None
+
+
+class _Action(_Wire):
+    action_id: str
+    value: str = ""
+
+
+class WirePress(_Wire):
+    """A pressed button (block_actions)."""
+
+    user: _Named
+    team: _Named | None = None
+    channel: _Named | None = None
+    container: _Container = Field(default_factory=_Container)
+    actions: list[_Action] = Field(min_length=1)
+    response_url: str = ""
+    trigger_id: str

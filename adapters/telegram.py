@@ -1,0 +1,396 @@
+"""Telegram: one bot's long polling, sending and downloading over python-telegram-bot.
+
+What updates mean is in `telegram_inbound`; whether and when to repeat a call is the delivery's business.
+"""
+
+import asyncio
+import json
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import httpx
+from telegram import Bot, BotCommand, LinkPreviewOptions, MessageEntity, ReplyParameters, Update
+from telegram.constants import ChatAction
+from telegram.error import (
+    BadRequest,
+    ChatMigrated,
+    InvalidToken,
+    TelegramError,
+)
+from telegram.request import HTTPXRequest
+
+from trunkline.adapters.base import (
+    Attachment,
+    ChatRef,
+    Chunk,
+    CommandSpec,
+    Deliver,
+    Limits,
+    OutboundMessage,
+    Receipt,
+    Rejected,
+    Unauthorized,
+    Unavailable,
+    Uncertain,
+)
+from trunkline.adapters.markup.telegram import MESSAGE_UNITS, render_telegram
+from trunkline.adapters.telegram_faults import PollPacing, Setbacks, refused_token, translated
+from trunkline.adapters.telegram_inbound import GENERAL_TOPIC, Myself, normalise
+
+logger = logging.getLogger(__name__)
+
+CLOUD_API = "https://api.telegram.org"
+UPDATES_WANTED = ("message", "edited_message", "callback_query", "my_chat_member", "message_reaction")
+
+MENU_BYTES = 3500
+"""Menus above about 4 KB were seen to be refused with the old menu left in place; no limit is published."""
+MENU_HELP_CHARS = 40
+
+CONNECT_S = 10.0
+READ_S = 20.0
+"""How long a call other than a poll may take to answer."""
+DOWNLOAD_S = 120.0
+SMALL_CALL_S = 5.0
+"""For calls nobody waits for: confirming the last offset, answering a button, setting the menu."""
+
+SEND_CONNECTIONS = 16
+POLL_CONNECTIONS = 2
+"""One to poll with and one spare, should the first hang until its time-out."""
+
+MOVED_CHATS_MOST = 1000
+"""New ids of migrated groups kept in memory; the oldest is forgotten and learnt again by one refusal."""
+
+_TOPIC_GONE = re.compile(r"message thread not found|topic_deleted|topic_id_invalid")
+_NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+_T = TypeVar("_T")
+
+
+class TelegramAdapter:
+    """One bot. `base_url` is the root of a Bot API server of one's own; `proxy` an HTTP proxy's address.
+
+    Raises Unauthorized at once for an empty token.
+    """
+
+    platform = "telegram"
+    limits = Limits(
+        message_chars=MESSAGE_UNITS, edit_interval_s=1.0, group_edit_interval_s=3.0, typing_interval_s=4.0
+    )
+
+    def __init__(
+        self,
+        token: str,
+        *,
+        commands: Sequence[CommandSpec] = (),
+        base_url: str | None = None,
+        proxy: str | None = None,
+        pacing: PollPacing | None = None,
+    ) -> None:
+        if not token:
+            raise Unauthorized(
+                "There is no Telegram bot token. Set TELEGRAM_BOT_TOKEN to the one BotFather gave."
+            )
+        _quiet_library_logs()
+        self._pacing = pacing or PollPacing()
+        root = (base_url or CLOUD_API).rstrip("/")
+        self._bot = Bot(
+            token,
+            base_url=f"{root}/bot",
+            base_file_url=f"{root}/file/bot",
+            request=HTTPXRequest(
+                SEND_CONNECTIONS,
+                read_timeout=READ_S,
+                write_timeout=READ_S,
+                connect_timeout=CONNECT_S,
+                pool_timeout=READ_S,
+                proxy=proxy,
+            ),
+            get_updates_request=_PollRequest(
+                POLL_CONNECTIONS,
+                read_timeout=self._pacing.grace_s,
+                connect_timeout=CONNECT_S,
+                pool_timeout=CONNECT_S,
+                proxy=proxy,
+            ),
+        )
+        self._commands = tuple(commands)
+        self._proxy = proxy
+        self._moved: dict[int, int] = {}
+
+    async def run(self, deliver: Deliver, connected: Callable[[str], None]) -> None:
+        """Polls until cancelled. The next poll, which tells Telegram that we have a batch, goes out only
+        after each update of it was delivered; one whose delivery fails comes again."""
+        try:
+            me = await self._connect()
+            connected(str(me.id))
+            await self._publish_menu()
+            await self._poll(me, deliver)
+        finally:
+            await self._bot.shutdown()
+
+    async def _connect(self) -> Myself:
+        try:
+            await self._bot.initialize()
+            await self._bot.delete_webhook(drop_pending_updates=False)
+        except InvalidToken:
+            # The library's own message quotes the token, so it stays out of the traceback.
+            raise refused_token() from None
+        except TelegramError as exc:
+            raise translated(exc, "connecting") from exc
+        names = {_menu_name(spec): spec.name for spec in self._commands}
+        return Myself(self._bot.id, self._bot.username, names)
+
+    async def _publish_menu(self) -> None:
+        menu = command_menu(self._commands)
+        if len(menu) < len(self._commands):
+            logger.warning("command menu shortened: %d of %d fit", len(menu), len(self._commands))
+        try:
+            async with asyncio.timeout(SMALL_CALL_S):
+                if menu and await self._bot.get_my_commands() != menu:
+                    await self._bot.set_my_commands(menu)
+        except (TelegramError, TimeoutError) as exc:
+            logger.warning("command menu not updated: %s", exc)
+
+    async def _poll(self, me: Myself, deliver: Deliver) -> None:
+        offset: int | None = None
+        confirmed: int | None = None
+        setbacks = Setbacks(self._pacing)
+        try:
+            while True:
+                try:
+                    updates = await self._next_updates(offset)
+                except (TelegramError, TimeoutError) as exc:
+                    await asyncio.sleep(setbacks.wait_s(exc, time.monotonic()))
+                    continue
+                setbacks.failures = 0
+                confirmed = offset
+                for update in updates:
+                    await self._take(update, me, deliver)
+                    offset = update.update_id + 1
+        finally:
+            if offset != confirmed:
+                await self._confirm(offset)
+
+    async def _next_updates(self, offset: int | None) -> tuple[Update, ...]:
+        async with asyncio.timeout(self._pacing.poll_s + CONNECT_S + self._pacing.grace_s):
+            return await self._bot.get_updates(
+                offset=offset, timeout=self._pacing.poll_s, allowed_updates=UPDATES_WANTED
+            )
+
+    async def _take(self, update: Update, me: Myself, deliver: Deliver) -> None:
+        try:
+            messages = normalise(update, me)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            # It would come again for ever and keep everything behind it waiting.
+            logger.exception("update skipped, not understood: %d", update.update_id)
+            return
+        for message in messages:
+            await deliver(message)
+        if update.callback_query is not None:
+            await self._acknowledge(update.callback_query.id)
+
+    async def _acknowledge(self, query_id: str) -> None:
+        """Ends the button's spinner; the answer itself goes to the chat."""
+        try:
+            async with asyncio.timeout(SMALL_CALL_S):
+                await self._bot.answer_callback_query(query_id)
+        except (TelegramError, TimeoutError) as exc:
+            logger.debug("button not acknowledged: %s", exc)
+
+    async def _confirm(self, offset: int | None) -> None:
+        try:
+            async with asyncio.timeout(SMALL_CALL_S):
+                await self._bot.get_updates(offset=offset, limit=1, timeout=0)
+        except (TelegramError, TimeoutError) as exc:
+            logger.debug("last offset not confirmed: %s", exc)
+
+    def render(self, markdown: str) -> tuple[Chunk, ...]:
+        return render_telegram(markdown, MESSAGE_UNITS)
+
+    async def send(self, message: OutboundMessage) -> Receipt:
+        """Sends text with entities, link previews off. A reply to a message that is gone is sent as none, to
+        a topic that is gone goes to the chat. `mention` and `ephemeral` mean nothing here."""
+        reply = None
+        if message.reply_to is not None:
+            reply = ReplyParameters(_number(message.reply_to), allow_sending_without_reply=True)
+        entities = _entities(message.chunk)
+
+        async def call(chat: int, thread: int | None) -> Receipt:
+            sent = await self._bot.send_message(
+                chat,
+                message.chunk.text,
+                entities=entities,
+                message_thread_id=thread,
+                reply_parameters=reply,
+                link_preview_options=_NO_PREVIEW,
+                disable_notification=message.quiet,
+            )
+            return Receipt(str(sent.message_id))
+
+        return await self._in_chat(message.to, "sending", call)
+
+    async def edit(self, message_id: str, message: OutboundMessage) -> Receipt:
+        entities = _entities(message.chunk)
+
+        async def call(chat: int, thread: int | None) -> Receipt:
+            try:
+                await self._bot.edit_message_text(
+                    message.chunk.text,
+                    chat_id=chat,
+                    message_id=_number(message_id),
+                    entities=entities,
+                    link_preview_options=_NO_PREVIEW,
+                )
+            except BadRequest as exc:
+                if not exc.message.lower().startswith("message is not modified"):
+                    raise
+            return Receipt(message_id)
+
+        return await self._in_chat(message.to, "editing", call)
+
+    async def typing(self, to: ChatRef, *, on: bool) -> None:
+        """Shows it for five seconds or until the next message; Telegram has no call to end it."""
+        if not on:
+            return
+
+        async def call(chat: int, thread: int | None) -> None:
+            await self._bot.send_chat_action(chat, ChatAction.TYPING, message_thread_id=thread)
+
+        await self._in_chat(to, "typing", call)
+
+    async def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """Rejected when it is larger than `max_bytes` or than the 20 MB the cloud API lets bots fetch."""
+        too_large = f"The file is larger than {max_bytes // 2**20} MB."
+        if attachment.size_bytes is not None and attachment.size_bytes > max_bytes:
+            raise Rejected(too_large)
+        try:
+            async with asyncio.timeout(DOWNLOAD_S):
+                file = await self._bot.get_file(attachment.ref.partition(":")[0])
+                if file.file_size is not None and file.file_size > max_bytes:
+                    raise Rejected(too_large)
+                return await self._fetch(file.file_path or "", max_bytes, too_large)
+        except TelegramError as exc:
+            if isinstance(exc, BadRequest) and "too big" in exc.message.lower():
+                raise Rejected("The file is larger than the 20 MB that Telegram lets bots fetch.") from exc
+            error = translated(exc, "downloading")
+            raise (Unavailable(str(error)) if isinstance(error, Uncertain) else error) from exc
+        except (TimeoutError, httpx.HTTPError) as exc:
+            raise Unavailable(f"Telegram didn't hand over the file: {type(exc).__name__}") from exc
+
+    async def _fetch(self, url: str, max_bytes: int, too_large: str) -> bytes:
+        """No error of this call may name its address: it holds the token."""
+        content = bytearray()
+        timeout = httpx.Timeout(READ_S, connect=CONNECT_S)
+        async with (
+            httpx.AsyncClient(proxy=self._proxy, timeout=timeout) as client,
+            client.stream("GET", url) as response,
+        ):
+            if response.status_code >= 500:
+                raise Unavailable(f"Telegram didn't hand over the file: HTTP {response.status_code}")
+            if response.status_code != 200:
+                raise Rejected(f"Telegram no longer has the file: HTTP {response.status_code}")
+            async for part in response.aiter_bytes():
+                content += part
+                if len(content) > max_bytes:
+                    raise Rejected(too_large)
+        return bytes(content)
+
+    async def _in_chat(self, to: ChatRef, doing: str, call: Callable[[int, int | None], Awaitable[_T]]) -> _T:
+        """Makes the call in the chat; once more where Telegram said it did nothing and named the way: under
+        a migrated group's new id, without a deleted topic. Errors come out as AdapterError kinds."""
+        chat = _number(to.chat)
+        chat = self._moved.get(chat, chat)
+        thread = _number(to.thread) if to.thread is not None else None
+        thread = None if thread == GENERAL_TOPIC else thread
+        moved = False
+        while True:
+            try:
+                return await call(chat, thread)
+            except ChatMigrated as exc:
+                if moved:
+                    raise translated(exc, doing) from exc
+                moved = True
+                self._remember_move(chat, exc.new_chat_id)
+                chat = exc.new_chat_id
+            except BadRequest as exc:
+                if thread is None or not _TOPIC_GONE.search(exc.message.lower()):
+                    raise translated(exc, doing) from exc
+                logger.info("topic is gone, using the chat itself: chat %d topic %d", chat, thread)
+                thread = None
+            except TelegramError as exc:
+                raise translated(exc, doing) from exc
+
+    def _remember_move(self, old: int, new: int) -> None:
+        if len(self._moved) >= MOVED_CHATS_MOST:
+            del self._moved[next(iter(self._moved))]
+        self._moved[old] = new
+
+
+class _PollRequest(HTTPXRequest):
+    """Blanks updates the library can't parse, so that one of them doesn't hold up all that follow."""
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        answer = HTTPXRequest.parse_json_payload(payload)
+        updates = answer.get("result")
+        if isinstance(updates, list):
+            answer["result"] = [
+                one if _is_parsable(one) else {"update_id": one["update_id"]} for one in updates
+            ]
+        return answer
+
+
+def _is_parsable(update: dict[str, Any]) -> bool:
+    try:
+        Update.de_json(update, None)
+    except (AttributeError, LookupError, TypeError, ValueError) as exc:
+        logger.warning("update skipped, not parsable: %s (%s)", update.get("update_id"), type(exc).__name__)
+        return False
+    return True
+
+
+def command_menu(commands: Sequence[CommandSpec]) -> tuple[BotCommand, ...]:
+    """The native menu: what fits Telegram's names and the budget, in the given order."""
+    menu: list[BotCommand] = []
+    size_bytes = 2
+    for spec in commands:
+        name = _menu_name(spec)
+        entry = BotCommand(name, _cut(spec.help, MENU_HELP_CHARS))
+        size_bytes += len(json.dumps(entry.to_dict(), ensure_ascii=False).encode()) + 2
+        if size_bytes > MENU_BYTES:
+            break
+        if re.fullmatch(r"[a-z0-9_]{1,32}", name) and spec.help:
+            menu.append(entry)
+    return tuple(menu)
+
+
+def _menu_name(spec: CommandSpec) -> str:
+    """Telegram's command names have no hyphen."""
+    return spec.name.replace("-", "_").lower()
+
+
+def _cut(text: str, chars: int) -> str:
+    return text if len(text) <= chars else text[: chars - 1].rstrip() + "…"
+
+
+def _entities(chunk: Chunk) -> list[MessageEntity]:
+    return [
+        MessageEntity(one.kind, one.offset, one.length, url=one.url, language=one.language)
+        for one in chunk.entities
+    ]
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as exc:
+        raise Rejected(f"Telegram has no such id: {text!r}") from exc
+
+
+def _quiet_library_logs() -> None:
+    """The HTTP client names every address it calls, token included; the library quotes what it was sent."""
+    for name in ("httpx", "telegram"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("telegram.request.BaseRequest").setLevel(logging.CRITICAL)

@@ -1,0 +1,264 @@
+"""A chat in the terminal, or over a pipe: lines in, answers out. One conversation of one person.
+
+In a terminal an answer is shown as it grows, Ctrl-C stops it and Ctrl-D ends the chat. Without one, each
+line is a message, its answer is printed as plain text once it is complete, and the end of the input ends it.
+"""
+
+import asyncio
+import codecs
+import os
+import re
+import secrets
+import signal
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markdown import Markdown
+from rich.spinner import Spinner
+
+from trunkline.adapters.base import (
+    Attachment,
+    ChatKind,
+    ChatRef,
+    Chunk,
+    Deliver,
+    InboundKind,
+    InboundMessage,
+    Limits,
+    OutboundMessage,
+    Receipt,
+    Rejected,
+    Sender,
+)
+from trunkline.adapters.markup.blocks import is_blank
+from trunkline.adapters.markup.plain import render_plain
+
+TENANT = "local"
+
+_PROMPT = "› "
+_COMMAND = re.compile(r"/([a-z][a-z0-9_-]*)(?:\s+(.*))?\Z", re.DOTALL)
+_READ_BYTES = 65536
+
+ReadLine = Callable[[], str | None]
+"""Waits for the next line and returns it without its end, or None when there will be no more."""
+
+
+class LineReader:
+    """Lines of a file descriptor, read without Python's buffers: a thread that waits in one of those at the
+    interpreter's end would bring it down."""
+
+    def __init__(self, descriptor: int = 0) -> None:
+        self._descriptor = descriptor
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+        self._ended = False
+
+    def __call__(self) -> str | None:
+        while "\n" not in self._rest and not self._ended:
+            read = os.read(self._descriptor, _READ_BYTES)
+            self._ended = not read
+            self._rest += self._decoder.decode(read, final=self._ended)
+        line, separator, self._rest = self._rest.partition("\n")
+        return line.rstrip("\r") if line or separator else None
+
+
+class TerminalAdapter:
+    """The chat of `person` in `conversation`. `run` returns when the input has ended and is answered.
+
+    An answer counts as complete once something was shown, typing is off and `settle_s` passed in silence.
+    """
+
+    platform = "terminal"
+    limits = Limits(
+        message_chars=1_000_000, edit_interval_s=0.1, group_edit_interval_s=0.1, typing_interval_s=20.0
+    )
+
+    def __init__(
+        self,
+        person: str,
+        *,
+        conversation: str,
+        read_line: ReadLine,
+        console: Console,
+        settle_s: float = 0.4,
+        answer_most_s: float = 1800.0,
+    ) -> None:
+        self._person = person
+        self._conversation = conversation
+        self._read_line = read_line
+        self._console = console
+        self._settle_s = settle_s
+        self._answer_most_s = answer_most_s
+        self._open: OrderedDict[str, str] = OrderedDict()
+        self._live: Live | None = None
+        self._answering = False
+        self._typing = False
+        self._typing_ended = False
+        self._moved = asyncio.Event()
+
+    async def run(self, deliver: Deliver, connected: Callable[[str], None]) -> None:
+        connected(TENANT)
+        async with asyncio.TaskGroup() as tasks:
+
+            def stop() -> None:
+                if self._answering:
+                    tasks.create_task(self._stop(deliver))
+                else:
+                    self._console.print("(Ctrl-D ends the chat)", style="dim")
+                    self._ask()
+
+            with self._interrupts(stop):
+                await self._converse(deliver)
+
+    def render(self, markdown: str) -> tuple[Chunk, ...]:
+        """One chunk: a terminal has no limit, and lays Markdown out when it is shown."""
+        return () if is_blank(markdown) else (Chunk(markdown),)
+
+    async def send(self, message: OutboundMessage) -> Receipt:
+        id = secrets.token_hex(8)
+        self._show(id, message.chunk.text)
+        return Receipt(id)
+
+    async def edit(self, message_id: str, message: OutboundMessage) -> Receipt:
+        self._show(message_id, message.chunk.text)
+        return Receipt(message_id)
+
+    async def typing(self, to: ChatRef, *, on: bool) -> None:
+        self._typing_ended = self._typing_ended or (self._typing and not on)
+        self._typing = on
+        self._moved.set()
+        if on and self._answering:
+            self._refresh()
+
+    async def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        raise Rejected("the terminal carries no files")
+
+    async def _stop(self, deliver: Deliver) -> None:
+        await deliver(self._inbound("/stop"))
+
+    async def _converse(self, deliver: Deliver) -> None:
+        while True:
+            self._ask()
+            line = await self._next_line()
+            if line is None:
+                return
+            if is_blank(line):
+                continue
+            self._answering, self._typing_ended = True, False
+            try:
+                await deliver(self._inbound(line))
+                async with asyncio.timeout(self._answer_most_s):
+                    await self._answered()
+            except TimeoutError:
+                self._console.print("No answer came in time.", style="red")
+            finally:
+                self._close_answer()
+
+    async def _answered(self) -> None:
+        """Returns when the answer is complete."""
+        while True:
+            begun = bool(self._open) or self._typing_ended
+            self._moved.clear()
+            try:
+                async with asyncio.timeout(self._settle_s if begun and not self._typing else None):
+                    await self._moved.wait()
+            except TimeoutError:
+                return
+
+    async def _next_line(self) -> str | None:
+        """Waits for a line on a thread that can't keep the process from ending."""
+        loop = asyncio.get_running_loop()
+        read: asyncio.Future[str | None] = loop.create_future()
+
+        def finish(line: str | None) -> None:
+            if not read.done():
+                read.set_result(line)
+
+        def wait_for_it() -> None:
+            try:
+                line = self._read_line()
+            except (OSError, EOFError):
+                line = None
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(finish, line)
+
+        threading.Thread(target=wait_for_it, name="terminal-input", daemon=True).start()
+        return await read
+
+    def _inbound(self, line: str) -> InboundMessage:
+        called = _COMMAND.match(line.strip())
+        return InboundMessage(
+            platform=self.platform,
+            tenant=TENANT,
+            kind=InboundKind.COMMAND if called else InboundKind.MESSAGE,
+            chat=self._person,
+            chat_kind=ChatKind.DIRECT,
+            sender=Sender(self._person, self._person),
+            sent_at=datetime.now(UTC),
+            text=(called[2] or "") if called else line,
+            thread=self._conversation,
+            message_id=secrets.token_hex(8),
+            command=called[1] if called else None,
+            mentions_me=True,
+        )
+
+    def _ask(self) -> None:
+        if self._console.is_terminal:
+            self._console.print(_PROMPT, end="", style="bold cyan")
+
+    def _show(self, id: str, text: str) -> None:
+        self._moved.set()
+        if self._answering:
+            self._open[id] = text
+            self._refresh()
+        else:
+            self._print(text)
+            self._ask()
+
+    def _refresh(self) -> None:
+        """Draws the answer so far, cut to the screen; the whole of it is printed at its end."""
+        if not self._console.is_terminal:
+            return
+        if self._live is None:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        texts = [Markdown(text) for text in self._open.values()]
+        self._live.update(Group(*texts) if texts else Spinner("dots", style="cyan"), refresh=True)
+
+    def _close_answer(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        for text in self._open.values():
+            self._print(text)
+        self._open.clear()
+        self._answering = False
+
+    def _print(self, text: str) -> None:
+        if self._console.is_terminal:
+            self._console.print(Markdown(text))
+            self._console.print()
+        else:
+            self._console.print(
+                render_plain(text), markup=False, highlight=False, emoji=False, soft_wrap=True
+            )
+
+    @contextmanager
+    def _interrupts(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Ctrl-C is ours while the chat runs, where there is a terminal and signals may be taken."""
+        if not self._console.is_terminal or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.getsignal(signal.SIGINT)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            signal.signal(signal.SIGINT, before)

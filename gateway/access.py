@@ -1,0 +1,147 @@
+"""Who may talk, decided from ids alone before any download, look-up or model call. Deny by default."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from trunkline.adapters.base import ChatKind, InboundKind, InboundMessage
+from trunkline.gateway.identity import LOCAL_PLATFORMS, local_account
+from trunkline.gateway.settings import FileSettings, RoomEntry, RoomRef
+from trunkline.gateway.state import people, sessions
+from trunkline.gateway.state.records import Account, Room, SessionKey
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """May talk here. `addressed` is false for room talk that was not meant for the assistant."""
+
+    account: Account
+    room: Room | None
+    key: SessionKey
+    addressed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """Nobody we know, in a direct chat, where a pairing code may be given."""
+
+    account: Account
+    key: SessionKey
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedRoom:
+    """A room that nobody allowed. `account` is the writer's, if the writer is a person at all."""
+
+    room: Room
+    account: Account | None
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """Not answered at all. `reason` is for the log."""
+
+    reason: str
+
+
+Verdict = Admitted | Stranger | ClosedRoom | Denied
+
+
+def decide(connection: Connection, message: InboundMessage, settings: FileSettings, now_ms: int) -> Verdict:
+    """Runs inside the transaction that stores the message. Names and handles are never compared."""
+    if message.sender.is_bot and message.kind is not InboundKind.MEMBERSHIP:
+        return Denied("bot")
+    if message.platform in LOCAL_PLATFORMS:
+        return _decide_local(connection, message, now_ms)
+    if message.chat_kind is ChatKind.DIRECT:
+        return _decide_direct(connection, message, settings, now_ms)
+    return _decide_room(connection, message, settings, now_ms)
+
+
+def _decide_local(connection: Connection, message: InboundMessage, now_ms: int) -> Verdict:
+    account = local_account(connection, message.platform, message.sender.id, now_ms)
+    if account is None:
+        return Denied("no such person")
+    return Admitted(account, None, _key(message), addressed=True)
+
+
+def _decide_direct(
+    connection: Connection, message: InboundMessage, settings: FileSettings, now_ms: int
+) -> Verdict:
+    if not message.sender.is_person:
+        return Denied("no person")
+    account = _account(connection, message, now_ms)
+    if account.blocked:
+        return Denied("blocked")
+    if account.person is None and settings.access.unknown == "open":
+        account = _make_guest(connection, account, now_ms)
+    if account.person is None:
+        if settings.access.unknown == "ignore":
+            return Denied("unknown")
+        return Stranger(account, _key(message))
+    if account.person.suspended:
+        return Denied("suspended")
+    return Admitted(account, None, _key(message), addressed=True)
+
+
+def _decide_room(
+    connection: Connection, message: InboundMessage, settings: FileSettings, now_ms: int
+) -> Verdict:
+    room = people.ensure_room(
+        connection, message.platform, message.realm, message.chat, title=message.chat_title, now_ms=now_ms
+    )
+    sender = message.sender
+    if not room.allowed:
+        # Nobody who merely writes in a room that isn't ours gets a row.
+        known = people.find_account(connection, message.platform, message.realm, sender.id)
+        return ClosedRoom(room, known)
+    if sender.is_bot or not sender.is_person:
+        return Denied("no person")
+    account = _account(connection, message, now_ms)
+    if account.blocked or (account.person is not None and account.person.suspended):
+        return Denied("blocked")
+    entry = _entry(settings, message)
+    member = account.id if entry.sessions == "person" else 0
+    key = _key(message, member)
+    if message.kind is InboundKind.MESSAGE:
+        people.note_member(connection, room.id, account.id, now_ms)
+    addressed = (
+        entry.free
+        or message.mentions_me
+        or (message.reply_to is not None and message.reply_to.is_own)
+        or message.kind is InboundKind.COMMAND
+        or (bool(key.thread) and sessions.takes_part(connection, key))
+    )
+    return Admitted(account, room, key, addressed)
+
+
+def _entry(settings: FileSettings, message: InboundMessage) -> RoomEntry:
+    for ref, entry in settings.room_refs.items():
+        if ref == RoomRef(ref.platform, message.realm, message.chat) and ref.platform == message.platform:
+            return entry
+    return RoomEntry()
+
+
+def _account(connection: Connection, message: InboundMessage, now_ms: int) -> Account:
+    return people.ensure_account(
+        connection,
+        message.platform,
+        message.realm,
+        message.sender.id,
+        label=message.sender.label,
+        now_ms=now_ms,
+    )
+
+
+def _make_guest(connection: Connection, account: Account, now_ms: int) -> Account:
+    taken = [person.slug for person in people.list_people(connection)]
+    slug = people.slugify(account.label or account.platform, taken)
+    guest = people.add_person(
+        connection, slug, name=account.label, role="guest", source="open", now_ms=now_ms
+    )
+    people.give_account(connection, account.id, guest.id, "open")
+    return people.load_account(connection, account.id)
+
+
+def _key(message: InboundMessage, member: int = 0) -> SessionKey:
+    return SessionKey(message.platform, message.tenant, message.chat, message.thread or "", member)

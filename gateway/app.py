@@ -1,0 +1,421 @@
+"""The composition root: the only module that names concrete adapters, stores and models.
+
+`serve` runs every platform that has a token and the web chat; `chat` runs the terminal alone.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from typing import Any, Self
+
+from rich.console import Console
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from trunkline.adapters.base import Adapter, CommandSpec
+from trunkline.agent.memory.entries import MemoryLimits
+from trunkline.agent.memory.store import FileMemoryStore
+from trunkline.agent.model import ModelClient
+from trunkline.agent.openai_client import OpenAIModel
+from trunkline.agent.openai_client_sdk import OPENAI_URL, Endpoint
+from trunkline.agent.scope import PersonId
+from trunkline.agent.tools.base import Tool
+from trunkline.agent.tools.memory import memory_tool
+from trunkline.agent.tools.session_search import session_search_tool
+from trunkline.agent.turn import TurnLimits
+from trunkline.gateway import identity, web_token
+from trunkline.gateway.clock import now_ms
+from trunkline.gateway.commands.catalogue import COMMANDS
+from trunkline.gateway.commands.registry import House
+from trunkline.gateway.config import Config, ModelEndpoint
+from trunkline.gateway.conversations import StoreConversations
+from trunkline.gateway.delivery import Delivery
+from trunkline.gateway.locks import Held, claim
+from trunkline.gateway.memory_recovery import settle_journal
+from trunkline.gateway.models import FallbackModel, NoModel
+from trunkline.gateway.opening import Opening
+from trunkline.gateway.router import Router
+from trunkline.gateway.secrets import mask_secrets
+from trunkline.gateway.sessions import SessionWorkers
+from trunkline.gateway.settings import Purpose
+from trunkline.gateway.state import inbox, outbox, people
+from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.journal import StoreJournal
+from trunkline.gateway.state.migrate import migrate
+from trunkline.gateway.state.records import Account, SessionKey
+from trunkline.gateway.state.search import StoreSearch
+from trunkline.gateway.state.tool_support import StoreToolSupport
+from trunkline.gateway.supervisor import supervise
+from trunkline.gateway.turns import TurnRunner
+
+log = logging.getLogger(__name__)
+
+SWEEP_S = 2.0
+INSTRUCTION_FILES = ("SOUL.md", "AGENTS.md")
+INSTRUCTION_CHARS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class OpenHouse:
+    """The stores, migrated and agreeing with config.yaml."""
+
+    config: Config
+    database: Database
+    memory: FileMemoryStore
+    search: StoreSearch
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """An adapter to run: how to make it, and the lock that keeps a second process from running it."""
+
+    name: str
+    make: Callable[[], Adapter]
+    repeats_safely: bool = False
+    lock_secret: str = ""
+    thread: str | None = None
+
+
+@asynccontextmanager
+async def open_house(config: Config) -> AsyncIterator[OpenHouse]:
+    """Opens state.db and the memory files for as long as the context lasts."""
+    with Database(config.database_url) as database:
+        await migrate(database)
+        await database.write(lambda c: identity.assert_config(c, config, now_ms()))
+        settings = config.memory
+        limits = MemoryLimits(
+            memory_chars=settings.memory_char_limit,
+            user_chars=settings.user_char_limit,
+            memory_enabled=settings.memory_enabled,
+            user_enabled=settings.user_profile_enabled,
+        )
+        journal = StoreJournal(database)
+        memory = FileMemoryStore(config.home, limits, journal)
+        await settle_journal(journal, memory)
+        yield OpenHouse(config, database, memory, StoreSearch(database))
+
+
+async def serve(config: Config) -> int:
+    """Runs until SIGTERM or SIGINT, then lets turns finish. Returns the exit code."""
+    async with open_house(config) as house:
+        owner = (await house.database.read(people.owners))[0]
+        token = await house.database.write(web_token.ensure)
+        web = config.platforms.web
+        tell(f"Trunkline {version('trunkline')}")
+        for note in config.notes:
+            tell(note)
+        if not config.model_endpoints():
+            tell("There is no model yet, so messages are kept but not answered: run `trunkline setup`.")
+        setup_code = await house.database.write(lambda c: identity.issue_setup_code(c, now_ms()))
+        platforms = [*chat_platforms(config), web_platform(house, owner.slug, token)]
+        if setup_code is not None and len(platforms) > 1:
+            tell(f"To be known on your own account, send the bot this code in a direct chat: {setup_code}")
+        tell(f"Web chat: http://{web.host}:{web.port}/?token={token}")
+        return await run_platforms(house, platforms)
+
+
+async def chat(config: Config, person: PersonId, conversation: str) -> int:
+    """A conversation in this terminal until it is left. Returns the exit code."""
+    async with open_house(config) as house:
+        if await house.database.read(lambda c: people.find_person(c, person)) is None:
+            tell(f"There is nobody called {person}; `trunkline people list` shows who there is.")
+            return 3
+        return await run_platforms(house, [_terminal_platform(person, conversation)])
+
+
+async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
+    process = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    delivery = Delivery(house.database)
+    async with AsyncModels(house) as models:
+        workers = _workers(house, delivery, models, process)
+        router = Router(
+            house.database,
+            house.config,
+            wake=workers.wake,
+            control=workers.control,
+            kick=delivery.kick,
+        )
+        with ExitStack() as locks:
+            held = [platform for platform in platforms if _lock(platform, locks, process)]
+            await house.database.write(lambda c: _take_back(c, held, process))
+            stop = asyncio.Event()
+            async with asyncio.TaskGroup() as group:
+                owned = [
+                    group.create_task(delivery.run(), name="delivery"),
+                    group.create_task(workers.run(), name="workers"),
+                    group.create_task(_sweep(delivery, workers), name="sweep"),
+                    group.create_task(_supervise_all(held, router, delivery, workers, stop), name="adapters"),
+                ]
+                with _signals(stop):
+                    await stop.wait()
+                    await workers.drain(house.config.shutdown.grace_s)
+                    await delivery.drain(house.config.shutdown.grace_s)
+                for task in owned:
+                    task.cancel()
+    return 0
+
+
+def _workers(house: OpenHouse, delivery: Delivery, models: "AsyncModels", process: str) -> SessionWorkers:
+    config = house.config
+    mask = partial(mask_secrets, secrets=config.secrets.values)
+    tools = _tools(house, models)
+    opening = Opening(
+        house.database,
+        house.memory,
+        tools,
+        owner=process,
+        model_name=models.main.name,
+        mask=mask,
+        instructions=lambda: _read_instructions(config),
+    )
+    turns = Postponed()
+    desk = House(
+        database=house.database,
+        memory=house.memory,
+        search=house.search,
+        turns=turns,
+        version=version("trunkline"),
+        model=models.main.name,
+        platforms=lambda: tuple(delivery.connected),
+    )
+    runner = TurnRunner(
+        desk, delivery, opening, models.main, tools, TurnLimits(max_rounds=config.agent.max_rounds), mask
+    )
+    workers = SessionWorkers(house.database, runner, process)
+    turns.workers = workers
+    return workers
+
+
+def _tools(house: OpenHouse, models: "AsyncModels") -> tuple[Tool[Any], ...]:
+    settings = house.config.memory
+    tools: list[Tool[Any]] = []
+    if settings.memory_enabled or settings.user_profile_enabled:
+        tools.append(memory_tool(house.memory))
+    tools.append(session_search_tool(house.search, models.auxiliary("session_search")))
+    return tuple(tools)
+
+
+class Postponed:
+    """The commands' view of running turns: the workers, which are made after the commands' desk."""
+
+    workers: SessionWorkers
+
+    def running_for(self, key: SessionKey) -> Account | None:
+        return self.workers.running_for(key)
+
+    def stop(self, key: SessionKey) -> bool:
+        return self.workers.stop(key)
+
+
+class AsyncModels:
+    """The model clients of the settings, closed at the end of the context."""
+
+    def __init__(self, house: OpenHouse) -> None:
+        self._config = house.config
+        self._support = StoreToolSupport(house.database)
+        self._clients: dict[ModelEndpoint, OpenAIModel] = {}
+        endpoints = house.config.model_endpoints()
+        self.main: ModelClient = NoModel()
+        if endpoints:
+            self.main = FallbackModel([self._client(endpoint) for endpoint in endpoints])
+
+    def auxiliary(self, purpose: Purpose) -> ModelClient | None:
+        """The model for side work; None when there is none."""
+        endpoint = self._config.auxiliary_endpoint(purpose)
+        return None if endpoint is None else self._client(endpoint)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for client in self._clients.values():
+            await client.aclose()
+
+    def _client(self, endpoint: ModelEndpoint) -> OpenAIModel:
+        if endpoint not in self._clients:
+            where = Endpoint(endpoint.base_url or OPENAI_URL, endpoint.api_key)
+            self._clients[endpoint] = OpenAIModel(
+                endpoint.name, where, tool_calls=endpoint.tool_calls, support=self._support
+            )
+        return self._clients[endpoint]
+
+
+async def _supervise_all(
+    platforms: Sequence[Platform],
+    router: Router,
+    delivery: Delivery,
+    workers: SessionWorkers,
+    stop: asyncio.Event,
+) -> None:
+    """Runs every adapter; when the last one has ended, there is nothing left to do."""
+
+    def connected(adapter: Adapter, tenant: str) -> None:
+        delivery.connect(adapter, tenant)
+        log.info("connected: %s", adapter.platform)
+
+    async with asyncio.TaskGroup() as group:
+        for platform in platforms:
+            group.create_task(
+                supervise(platform.make, router.accept, connected, tell), name=f"adapter {platform.name}"
+            )
+    stop.set()
+
+
+async def _sweep(delivery: Delivery, workers: SessionWorkers) -> None:
+    """Finds what waits: what a dead process left, and what other processes (the command line) planned."""
+    while True:
+        try:
+            await delivery.sweep()
+            for platform, tenant in delivery.connected.items():
+                await workers.sweep(platform, tenant)
+        except DBAPIError as error:
+            log.warning("sweep failed: %s", type(error).__name__)
+        await asyncio.sleep(SWEEP_S)
+
+
+def _take_back(connection: Connection, platforms: Sequence[Platform], process: str) -> None:
+    """What processes before this one had in hand waits again; the platforms' locks are ours now."""
+    for platform in platforms:
+        inbox.take_back(connection, platform.name, process, platform.thread)
+        outbox.take_back(
+            connection, platform.name, repeats_safely=platform.repeats_safely, thread=platform.thread
+        )
+
+
+def _lock(platform: Platform, locks: ExitStack, process: str) -> bool:
+    """Whether this process may run the platform; says why when it may not."""
+    if not platform.lock_secret:
+        return True
+    try:
+        locks.enter_context(claim(platform.name, platform.lock_secret, process))
+    except Held as held:
+        tell(str(held))
+        return False
+    return True
+
+
+# Platforms. Each adapter is imported when it is configured, since its library takes its time to load.
+
+
+def chat_platforms(config: Config) -> list[Platform]:
+    makers: dict[str, Callable[[Config], Adapter]] = {
+        "telegram": _telegram,
+        "discord": _discord,
+        "slack": _slack,
+    }
+    secrets = config.secrets
+    tokens = {
+        "telegram": secrets.telegram_bot_token,
+        "discord": secrets.discord_bot_token,
+        "slack": secrets.slack_bot_token,
+    }
+    return [
+        Platform(
+            name, partial(makers[name], config), repeats_safely=name == "discord", lock_secret=tokens[name]
+        )
+        for name in config.platforms_with_token
+    ]
+
+
+def _telegram(config: Config) -> Adapter:
+    from trunkline.adapters.telegram import TelegramAdapter  # noqa: PLC0415
+
+    settings = config.platforms.telegram
+    return TelegramAdapter(
+        config.secrets.telegram_bot_token,
+        commands=command_specs(),
+        base_url=settings.base_url,
+        proxy=settings.proxy,
+    )
+
+
+def _discord(config: Config) -> Adapter:
+    from trunkline.adapters.discord import DiscordAdapter  # noqa: PLC0415
+
+    return DiscordAdapter(
+        config.secrets.discord_bot_token, commands=command_specs(), proxy=config.discord_proxy
+    )
+
+
+def _slack(config: Config) -> Adapter:
+    from trunkline.adapters.slack import SlackAdapter  # noqa: PLC0415
+
+    settings = config.platforms.slack
+    return SlackAdapter(
+        config.secrets.slack_bot_token,
+        config.secrets.slack_app_token,
+        commands=command_specs(),
+        base_url=settings.base_url,
+        proxy=settings.proxy,
+    )
+
+
+def web_platform(house: OpenHouse, owner: PersonId, token: str) -> Platform:
+    def make() -> Adapter:
+        from trunkline.adapters.web.adapter import WebAdapter  # noqa: PLC0415
+
+        web = house.config.platforms.web
+        return WebAdapter(web.host, web.port, owner, token, conversations=StoreConversations(house.database))
+
+    return Platform("web", make)
+
+
+def _terminal_platform(person: PersonId, conversation: str) -> Platform:
+    def make() -> Adapter:
+        from trunkline.adapters.terminal import LineReader, TerminalAdapter  # noqa: PLC0415
+
+        return TerminalAdapter(person, conversation=conversation, read_line=LineReader(), console=Console())
+
+    return Platform("terminal", make, lock_secret=f"{person}/{conversation}", thread=conversation)
+
+
+def command_specs() -> tuple[CommandSpec, ...]:
+    return tuple(command.spec() for command in COMMANDS)
+
+
+def _read_instructions(config: Config) -> Mapping[str, str]:
+    """The operator's own texts for the system prompt; what can't be read is left out and logged."""
+    texts = {}
+    for name in INSTRUCTION_FILES:
+        path = config.home / name
+        try:
+            texts[name] = path.read_text(encoding="utf-8")[:INSTRUCTION_CHARS]
+        except FileNotFoundError:
+            continue
+        except (OSError, UnicodeDecodeError) as error:
+            log.warning("%s left out: %s", name, type(error).__name__)
+    return texts
+
+
+@contextmanager
+def _signals(stop: asyncio.Event) -> Iterator[None]:
+    """SIGTERM and SIGINT ask for an orderly end; a second one ends at once."""
+
+    def ask() -> None:
+        if stop.is_set():
+            os._exit(1)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ask)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def tell(sentence: str) -> None:
+    """A line for the operator, on standard output."""
+    sys.stdout.write(sentence + "\n")
+    sys.stdout.flush()

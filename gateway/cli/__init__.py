@@ -1,0 +1,57 @@
+"""The command `trunkline`. Each command is a module here, loaded when it is used, so that help is quick."""
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from trunkline.gateway.cli.failure import Failure
+
+COMMANDS = {
+    "setup": "Answer a few questions; may be run again at any time.",
+    "run": "Start the assistant on every platform that has a token, and the web chat.",
+    "chat": "Talk to the assistant in this terminal.",
+    "sessions": "List, show and search past conversations.",
+    "memory": "Show what the assistant remembers of a person.",
+    "people": "List people, and let somebody in by their code.",
+    "model": "List models, try a small local one, or serve a model file.",
+    "doctor": "Check the settings, the tokens, the model and the web chat's port.",
+    "version": "Show the version.",
+}
+
+
+class _CommandsByName(TyperGroup):
+    """Lists the commands from the table above, and loads the module of the one that was asked for."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in COMMANDS:
+            command = typer.main.get_command(import_module(f"trunkline.gateway.cli.{name}").app)
+        return name, command, rest
+
+
+def _listed() -> None:
+    """Stands in the list of commands for one whose module isn't loaded."""
+
+
+app = typer.Typer(
+    cls=_CommandsByName,
+    help="One assistant on every chat platform, with one memory of each person.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for _name, _help in COMMANDS.items():
+    app.command(_name, help=_help)(_listed)
+
+
+def main() -> None:
+    os.umask(0o077)  # what people said is for the owner of the home folder only
+    try:
+        app()
+    except Failure as failure:
+        print(failure, file=sys.stderr)  # noqa: T201
+        sys.exit(failure.exit_code)

@@ -1,0 +1,72 @@
+"""What the commands share: the settings, tables, and JSON for other programs."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from trunkline.agent.scope import PersonId, PersonScope
+from trunkline.gateway.cli.failure import ExitCode, Failure
+from trunkline.gateway.config import Config, home, load_config
+from trunkline.gateway.config_faults import ConfigError
+
+console = Console()
+Value = TypeVar("Value")
+
+
+def home_folder() -> Path:
+    return _or_exit(home)
+
+
+def loaded_config() -> Config:
+    return _or_exit(lambda: load_config(home()))
+
+
+def person_scope(config: Config, person: str | None) -> PersonScope:
+    """What `person` may see; the owner where nobody is named."""
+    slug = person or config.owner
+    if slug is None:
+        raise Failure(
+            "There is no owner yet: run `trunkline setup`, or name somebody with --as.", ExitCode.CONFIG
+        )
+    return PersonScope(PersonId(slug))
+
+
+def print_rows(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, as_json: bool, none: str = "Nothing here yet."
+) -> None:
+    """A table, or with `as_json` a list of objects with the column names as keys."""
+    rows = list(rows)
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+        return
+    if not rows:
+        console.print(none)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    console.print(table)
+
+
+def print_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def local_time(moment: datetime, *, as_json: bool) -> str:
+    return moment.isoformat() if as_json else moment.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _or_exit(read: Callable[[], Value]) -> Value:
+    try:
+        return read()
+    except ConfigError as error:
+        raise Failure(f"The settings can't be used:\n{error}", ExitCode.CONFIG) from error

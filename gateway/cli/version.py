@@ -1,0 +1,14 @@
+"""`trunkline version`."""
+
+import platform
+from importlib.metadata import version
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command()
+def show() -> None:
+    """Show the version."""
+    typer.echo(f"trunkline {version('trunkline')} (Python {platform.python_version()})")

@@ -1,0 +1,101 @@
+"""What `trunkline doctor` looks at: settings, tokens, the model's endpoint and the web chat's port."""
+
+import errno
+import socket
+from collections.abc import AsyncIterator, Awaitable
+from dataclasses import dataclass
+
+from trunkline.agent.openai_client import ToolMode
+from trunkline.agent.openai_client_sdk import OPENAI_URL
+from trunkline.agent.openai_client_setup import check_endpoint
+from trunkline.gateway.config import Config, ModelEndpoint
+from trunkline.gateway.setup_checks import (
+    DISCORD_URL,
+    Accepted,
+    TokenRefused,
+    check_discord,
+    check_slack,
+    check_telegram,
+)
+from trunkline.gateway.setup_model import describe_failure
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. What is not `fine` must be mended for it to work."""
+
+    subject: str
+    fine: bool
+    sentence: str
+
+
+async def examine(config: Config, *, discord_url: str = DISCORD_URL) -> AsyncIterator[Finding]:
+    """Yields findings as they come; asks the platforms and the model, and changes nothing."""
+    yield Finding("settings", True, f"{config.home / 'config.yaml'} is in order.")
+    for note in config.notes:
+        yield Finding("secrets", False, note)
+    if config.owner is None:
+        yield Finding("people", False, "Nobody is the owner: run `trunkline setup`.")
+    async for finding in _models(config):
+        yield finding
+    secrets, platforms = config.secrets, config.platforms
+    if secrets.telegram_bot_token:
+        asked = check_telegram(
+            secrets.telegram_bot_token, platforms.telegram.base_url, platforms.telegram.proxy
+        )
+        yield await _token("telegram", asked)
+    if secrets.discord_bot_token:
+        yield await _token(
+            "discord", check_discord(secrets.discord_bot_token, discord_url, config.discord_proxy)
+        )
+    if secrets.slack_bot_token or secrets.slack_app_token:
+        asked = check_slack(
+            secrets.slack_bot_token,
+            secrets.slack_app_token,
+            platforms.slack.base_url,
+            platforms.slack.proxy,
+        )
+        yield await _token("slack", asked)
+    yield _port(platforms.web.host, platforms.web.port)
+
+
+async def _models(config: Config) -> AsyncIterator[Finding]:
+    endpoints = config.model_endpoints()
+    if not endpoints:
+        yield Finding("model", False, "No model is set: run `trunkline setup`, or `trunkline model try`.")
+    for endpoint in endpoints:
+        yield await _model(endpoint)
+
+
+async def _model(endpoint: ModelEndpoint) -> Finding:
+    url = endpoint.base_url or OPENAI_URL
+    check = await check_endpoint(endpoint.name, url, endpoint.api_key)
+    if check.failure is not None:
+        return Finding("model", False, describe_failure(check.failure, url))
+    if check.tools is ToolMode.NONE:
+        sentence = (
+            f"{endpoint.name} answers but can't call tools: it remembers and looks up nothing by itself."
+        )
+        return Finding("model", False, sentence)
+    return Finding("model", True, f"{endpoint.name} answers, and calls tools the {check.tools} way.")
+
+
+async def _token(platform: str, asked: Awaitable[Accepted]) -> Finding:
+    try:
+        accepted = await asked
+    except TokenRefused as refused:
+        return Finding(platform, False, str(refused))
+    return Finding(platform, True, " ".join((f"Knows it as {accepted.name}.", *accepted.advice)))
+
+
+def _port(host: str, port: int) -> Finding:
+    try:
+        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+            return Finding("web", True, f"Port {port} on {host} is free for the web chat.")
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return Finding(
+                "web", True, f"Port {port} on {host} is taken: by a running Trunkline, it is to be hoped."
+            )
+        advice = "choose another in platforms.web of config.yaml"
+        return Finding("web", False, f"Port {port} on {host} can't be used ({error.strerror}): {advice}.")

@@ -1,0 +1,122 @@
+"""Who people are: what config.yaml asserts at each load, approvals by code, and the owner's own accounts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from trunkline.agent.scope import AccountId
+from trunkline.gateway.settings import FileSettings, PersonEntry
+from trunkline.gateway.state import codes, people
+from trunkline.gateway.state.records import Account, Person
+
+LOCAL_PLATFORMS = ("web", "terminal")
+"""Platforms on this machine: the sender's id there is a person's slug."""
+
+DEFAULT_OWNER = "owner"
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """A stranger has become a person."""
+
+    person: Person
+    account: Account
+
+
+def assert_config(connection: Connection, settings: FileSettings, now_ms: int) -> None:
+    """Makes the database agree with `people` and `rooms` of the file, which wins.
+
+    A person or an account that was taken out of the file is suspended or left without a person; nothing
+    that was said is deleted. Makes sure that there is an owner.
+    """
+    _assert_people(connection, settings.people, now_ms)
+    _assert_rooms(connection, settings, now_ms)
+    if not people.owners(connection):
+        taken = [person.slug for person in people.list_people(connection)]
+        slug = people.slugify(DEFAULT_OWNER, taken)
+        people.add_person(connection, slug, name="", role="owner", source="setup", now_ms=now_ms)
+
+
+def _assert_people(connection: Connection, entries: Mapping[str, PersonEntry], now_ms: int) -> None:
+    named: set[tuple[str, str, str]] = set()
+    for slug, entry in entries.items():
+        person = people.find_person(connection, slug) or people.add_person(
+            connection, slug, name=entry.name, role=entry.role, source="config", now_ms=now_ms
+        )
+        values: dict[str, object] = {"role": entry.role, "source": "config", "suspended": False}
+        values |= {"name": entry.name} if entry.name else {}
+        values |= {"timezone": entry.timezone} if entry.timezone else {}
+        values |= {"language": entry.language} if entry.language else {}
+        people.change_person(connection, person.id, **values)
+        for ref in entry.accounts:
+            named.add((ref.platform, ref.realm, ref.user_id))
+            account = people.ensure_account(
+                connection, ref.platform, ref.realm, ref.user_id, label="", now_ms=now_ms
+            )
+            people.give_account(connection, account.id, person.id, "config")
+    for account in people.accounts_from(connection, "config"):
+        if (account.platform, account.realm, account.user_id) not in named:
+            people.give_account(connection, account.id, None, "")
+    for person in people.list_people(connection):
+        if person.source == "config" and person.slug not in entries:
+            people.change_person(connection, person.id, suspended=True)
+
+
+def _assert_rooms(connection: Connection, settings: FileSettings, now_ms: int) -> None:
+    named = set()
+    for ref in settings.room_refs:
+        room = people.ensure_room(connection, ref.platform, ref.realm, ref.chat, title="", now_ms=now_ms)
+        people.change_room(connection, room.id, allowed=True, source="config")
+        named.add(room.id)
+    for room in people.rooms_from(connection, "config"):
+        if room.id not in named:
+            people.change_room(connection, room.id, allowed=False, source="")
+
+
+def local_account(connection: Connection, platform: str, slug: str, now_ms: int) -> Account | None:
+    """The account of a person at the terminal or the local web page; None for a slug nobody has."""
+    person = people.find_person(connection, slug)
+    if person is None or person.suspended:
+        return None
+    account = people.ensure_account(connection, platform, "", slug, label=person.name, now_ms=now_ms)
+    if account.person is None:
+        people.give_account(connection, account.id, person.id, "local")
+        account = people.load_account(connection, account.id)
+    return account
+
+
+def approve(
+    connection: Connection, text: str, now_ms: int, *, typed_by: AccountId | None
+) -> Approved | codes.Refused:
+    """Lets the holder of a pairing code in, as a member with an empty memory of their own."""
+    found = codes.redeem(connection, "pair", text, now_ms, typed_by=typed_by)
+    if isinstance(found, codes.Refused) or found.account is None:
+        return codes.Refused() if isinstance(found, codes.Redeemed) else found
+    account = people.load_account(connection, found.account)
+    taken = [person.slug for person in people.list_people(connection)]
+    slug = people.slugify(account.label or account.platform, taken)
+    person = people.add_person(
+        connection, slug, name=account.label, role="member", source="pairing", now_ms=now_ms
+    )
+    people.give_account(connection, account.id, person.id, "pairing")
+    return Approved(person, people.load_account(connection, account.id))
+
+
+def claim_owner(connection: Connection, account: Account, text: str, now_ms: int) -> Approved | codes.Refused:
+    """Gives an account to the owner when the text is the set-up code printed at start."""
+    found = codes.redeem(connection, "setup", text, now_ms, typed_by=account.id)
+    owners = people.owners(connection)
+    if isinstance(found, codes.Refused) or not owners:
+        return found if isinstance(found, codes.Refused) else codes.Refused()
+    people.give_account(connection, account.id, owners[0].id, "setup")
+    return Approved(owners[0], people.load_account(connection, account.id))
+
+
+def issue_setup_code(connection: Connection, now_ms: int) -> str | None:
+    """A code for the owner's first platform account; None when the owner has one already."""
+    for owner in people.owners(connection):
+        accounts = people.accounts_of(connection, owner.id)
+        if any(account.platform not in LOCAL_PLATFORMS for account in accounts):
+            return None
+    return codes.issue(connection, "setup", None, now_ms)

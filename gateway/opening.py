@@ -1,0 +1,223 @@
+"""The beginning of a turn: whose it is, its session with the frozen prompt, and the exact text to send."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Connection
+from tzlocal import get_localzone_name
+
+from trunkline.adapters.base import ChatKind, InboundMessage
+from trunkline.agent.memory.snapshot import MemorySnapshot, describe_changes, render_blocks
+from trunkline.agent.memory.store import MemoryStore
+from trunkline.agent.messages import Message, UserMessage
+from trunkline.agent.prompt import PromptParts, build_system_prompt, compose_user_text
+from trunkline.agent.recall import fence
+from trunkline.agent.scope import Scope
+from trunkline.agent.tools.base import Tool
+from trunkline.gateway.clock import now_ms
+from trunkline.gateway.payloads import load_inbound
+from trunkline.gateway.platform_hints import HINTS
+from trunkline.gateway.sentences import say
+from trunkline.gateway.state import inbox, people, sessions, turns
+from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.messages import NewMessage, add_message, load_history
+from trunkline.gateway.state.records import Account, InboxRow, Room, Session, SessionKey, scope_of
+from trunkline.gateway.state.turns import TurnRow
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A turn that may begin: everything the loop needs, committed."""
+
+    row: TurnRow
+    session: Session
+    scope: Scope
+    account: Account
+    room: Room | None
+    inbound: InboundMessage
+    history: tuple[Message, ...]
+    user: UserMessage
+    steps: tuple[Message, ...]
+    now: datetime
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Whose rows these are, and where."""
+
+    account: Account
+    room: Room | None
+    scope: Scope
+    language: str
+    now: datetime
+
+
+def who_is(connection: Connection, row: InboxRow, message: InboundMessage) -> Who:
+    """The author as the database knows them now; a person may have been linked since the message came."""
+    account = people.load_account(connection, row.account)
+    room = None
+    if message.chat_kind is not ChatKind.DIRECT:
+        room = people.find_room(connection, message.platform, message.realm, message.chat)
+    person = account.person
+    zone = person.timezone if person is not None and person.timezone else get_localzone_name()
+    language = person.language if person is not None and person.language else message.language
+    return Who(account, room, scope_of(account, room), language, datetime.now(ZoneInfo(zone)))
+
+
+class Opening:
+    """Opens turns. `instructions` are the operator's SOUL.md and AGENTS.md, read when a session begins."""
+
+    def __init__(
+        self,
+        database: Database,
+        memory: MemoryStore,
+        tools: Sequence[Tool[Any]],
+        *,
+        owner: str,
+        model_name: str,
+        mask: Callable[[str], str],
+        instructions: Callable[[], Mapping[str, str]],
+    ) -> None:
+        self._database = database
+        self._memory = memory
+        self._tools = tools
+        self._owner = owner
+        self._model_name = model_name
+        self._mask = mask
+        self._instructions = instructions
+
+    async def open(self, rows: Sequence[InboxRow]) -> Opened | None:
+        """Begins the turn of these rows, or takes up an interrupted one; None when it has ended meanwhile."""
+        inbound = [load_inbound(row.payload) for row in rows]
+        who = await self._database.read(lambda c: who_is(c, rows[0], inbound[0]))
+        if rows[0].turn is not None:
+            turn_id = rows[0].turn
+            return await self._database.write(lambda c: self._resume(c, turn_id, who, inbound[0]))
+        known = await self._memory.read(who.scope)
+        return await self._database.write(lambda c: self._begin(c, rows, inbound, who, known))
+
+    def _begin(
+        self,
+        connection: Connection,
+        rows: Sequence[InboxRow],
+        inbound: Sequence[InboundMessage],
+        who: Who,
+        known: MemorySnapshot,
+    ) -> Opened:
+        stamp_ms = now_ms()
+        session = sessions.find_open(connection, rows[0].key)
+        note = None
+        if session is None:
+            session = self._start_session(connection, rows[0].key, who, known, inbound[0], stamp_ms)
+        else:
+            note = describe_changes(MemorySnapshot.from_json(session.snapshot), known)
+            if note is not None:
+                sessions.set_snapshot(connection, session.id, known.to_json())
+        history = load_history(connection, who.scope, session.id)
+        text = "\n\n".join(filter(None, (_content(message, who.language) for message in inbound)))
+        user = UserMessage(self._mask(text), self._sent(inbound, text, who, note))
+        turn = turns.begin(connection, session.id, session.stream, who.account.id, self._owner, stamp_ms)
+        add_message(
+            connection,
+            NewMessage(
+                session_id=session.id,
+                turn_id=turn.key.turn,
+                role="user",
+                content=user.text,
+                sent=user.sent,
+                account_id=who.account.id,
+                platform_ids=tuple(message.message_id for message in inbound if message.message_id),
+                created_ms=stamp_ms,
+            ),
+        )
+        inbox.attach_turn(connection, [row.id for row in rows], turn.key.turn)
+        return self._opened(turn, session, who, inbound[0], history, user, ())
+
+    def _resume(
+        self, connection: Connection, turn_id: int, who: Who, inbound: InboundMessage
+    ) -> Opened | None:
+        """The interrupted turn as its last committed step left it."""
+        turn = turns.resume(connection, turn_id, self._owner)
+        if turn is None:
+            return None
+        session = sessions.load(connection, turn.session)
+        user, steps = turns.recorded(connection, turn_id)
+        everything = load_history(connection, who.scope, session.id)
+        history = everything[: len(everything) - len(steps) - 1]
+        return self._opened(turn, session, who, inbound, history, user, steps)
+
+    def _opened(
+        self,
+        turn: TurnRow,
+        session: Session,
+        who: Who,
+        inbound: InboundMessage,
+        history: tuple[Message, ...],
+        user: UserMessage,
+        steps: tuple[Message, ...],
+    ) -> Opened:
+        return Opened(
+            turn, session, who.scope, who.account, who.room, inbound, history, user, steps, who.now,
+            who.language,
+        )  # fmt: skip
+
+    def _start_session(
+        self,
+        connection: Connection,
+        key: SessionKey,
+        who: Who,
+        known: MemorySnapshot,
+        inbound: InboundMessage,
+        stamp_ms: int,
+    ) -> Session:
+        instructions = self._instructions()
+        prompt = build_system_prompt(
+            PromptParts(
+                soul=instructions.get("SOUL.md", ""),
+                guidance=tuple(tool.guidance for tool in self._tools if tool.guidance),
+                context=instructions.get("AGENTS.md", ""),
+                platform_hint=HINTS[inbound.platform],
+                memory_blocks=render_blocks(known, self._memory.limits),
+                in_room=who.room is not None,
+            )
+        )
+        stream = people.stream_of(
+            connection,
+            account_id=who.account.id,
+            room_id=None if who.room is None else who.room.id,
+        )
+        return sessions.start(
+            connection,
+            key,
+            stream,
+            prompt=prompt,
+            snapshot=known.to_json(),
+            model=self._model_name,
+            now_ms=stamp_ms,
+        )
+
+    def _sent(self, inbound: Sequence[InboundMessage], text: str, who: Who, note: str | None) -> str:
+        reply = inbound[0].reply_to
+        return compose_user_text(
+            self._mask(text),
+            who.now,
+            author=None if who.room is None else who.account.label or who.account.user_id,
+            quoted=None if reply is None or not reply.text else reply.text,
+            recalled=None if note is None else fence([note]),
+        )
+
+
+def _content(message: InboundMessage, language: str) -> str:
+    """The text, and a line for each file that came with it."""
+    files = [
+        say("file_unseen", language, name=" ".join((file.name or file.kind.value).split())[:120])
+        for file in message.attachments
+    ]
+    return "\n".join([*([message.text] if message.text else []), *files])

@@ -1,0 +1,124 @@
+"""Shows an answer while it is written: edits at the pace the platform allows, the latest text wins.
+
+The final text is delivery's work; it takes over the messages that were made here.
+"""
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from trunkline.adapters.base import Adapter, AdapterError, RateLimited, Uncertain
+from trunkline.gateway.clock import now_ms
+from trunkline.gateway.delivery import SEND_TIMEOUT_S, Destination, nonce_of, payloads
+from trunkline.gateway.payloads import load_outbound
+from trunkline.gateway.state import outbox
+from trunkline.gateway.state.database import Database
+
+log = logging.getLogger(__name__)
+
+FIRST_CHARS = 12
+"""A preview begins when this many characters are there: two letters popping up look like a fault."""
+
+
+class Preview:
+    """One turn's messages in the making. `run` shows what `update` was last given until `finish`."""
+
+    def __init__(
+        self, database: Database, adapter: Adapter, where: Destination, source: str, turn: int
+    ) -> None:
+        self._database = database
+        self._adapter = adapter
+        self._where = where
+        self._plan = where.plan(source, turn)
+        self._text = ""
+        self._changed = asyncio.Event()
+        self._finishing = False
+        self._ids: dict[int, str] = {}
+        self.shown: dict[int, str] = {}
+        """The payload that stands on the platform, by place."""
+
+    @property
+    def text(self) -> str:
+        """Everything the person could have seen by now."""
+        return self._text
+
+    def update(self, text: str) -> None:
+        self._text = text
+        self._changed.set()
+
+    def finish(self) -> None:
+        """Ends `run` after the call that is under way, so that its message id is known."""
+        self._finishing = True
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Shows the text until `finish`. Gives up quietly when the platform won't have previews."""
+        if not self._adapter.limits.can_edit:
+            return
+        limits = self._adapter.limits
+        interval_s = limits.group_edit_interval_s if self._where.group else limits.edit_interval_s
+        wait_s = 0.0
+        try:
+            while True:
+                await self._changed.wait()
+                await self._pause(wait_s)
+                if self._finishing:
+                    return
+                self._changed.clear()
+                wait_s = await self._show(interval_s)
+        except (AdapterError, TimeoutError) as error:
+            log.info("preview given up: %s on %s", type(error).__name__, self._where.platform)
+
+    async def _pause(self, wait_s: float) -> None:
+        """Waits between two calls, but not when the answer is finished meanwhile."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait_s
+        while not self._finishing and (left_s := until - loop.time()) > 0:
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(left_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                return
+
+    async def _show(self, interval_s: float) -> float:
+        """One round of calls; returns how long to wait before the next."""
+        if len(self._text.strip()) < FIRST_CHARS and not self._ids:
+            return 0.0
+        planned = payloads(self._where, self._adapter.render(self._text))
+        try:
+            for seq, payload in enumerate(planned):
+                if self.shown.get(seq) == payload or self._finishing:
+                    continue
+                async with asyncio.timeout(SEND_TIMEOUT_S):
+                    await (self._edit(seq, payload) if seq in self._ids else self._send(seq, payload))
+        except RateLimited as error:
+            self._changed.set()
+            return max(interval_s, error.retry_after_s)
+        return interval_s
+
+    async def _edit(self, seq: int, payload: str) -> None:
+        await self._adapter.edit(self._ids[seq], load_outbound(payload))
+        self.shown[seq] = payload
+
+    async def _send(self, seq: int, payload: str) -> None:
+        known = await self._database.read(lambda c: outbox.find(c, self._plan.source, seq))
+        if known is not None and known.message_id is not None:
+            self._ids[seq] = known.message_id  # a turn that is resumed goes on in the message it had
+            await self._edit(seq, payload)
+            return
+        if known is None:
+            row = await self._database.write(
+                lambda c: outbox.begin_preview(c, self._plan, seq, payload, now_ms())
+            )
+        else:
+            row = known.id
+        try:
+            receipt = await self._adapter.send(replace(load_outbound(payload), nonce=nonce_of(row)))
+        except Uncertain as error:
+            reason = str(error)
+            await self._database.write(lambda c: outbox.mark_ended(c, row, "unknown", reason))
+            raise
+        self._ids[seq] = receipt.message_id
+        self.shown[seq] = payload
+        await self._database.write(lambda c: outbox.mark_sent(c, row, receipt.message_id, payload, now_ms()))

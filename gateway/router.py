@@ -1,0 +1,206 @@
+"""Takes each inbound message once: decides who it is and whether they may talk, stores it, says what next.
+
+Everything up to the commit is one transaction; adapters acknowledge after it. Running turns and commands is
+the session workers' job; sending is delivery's.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from trunkline.adapters.base import ChatRef, Chunk, InboundKind, InboundMessage, OutboundMessage
+from trunkline.agent.scope import AccountId
+from trunkline.gateway import access, identity
+from trunkline.gateway.clock import now_ms
+from trunkline.gateway.commands.catalogue import BY_NAME
+from trunkline.gateway.payloads import dump_inbound, dump_outbound
+from trunkline.gateway.sentences import say
+from trunkline.gateway.settings import FileSettings
+from trunkline.gateway.state import codes, inbox, outbox, people, sessions
+from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.inbox import Arrival
+from trunkline.gateway.state.outbox import Plan
+from trunkline.gateway.state.records import Account, Room, SessionKey
+
+log = logging.getLogger(__name__)
+
+JOINED, LEFT = "joined", "left"
+"""The text of a membership message; its sender is who joined or left, the bot itself included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the committed message asks for. `control` names a row to run at once, whatever else waits."""
+
+    wake: SessionKey | None = None
+    control: int | None = None
+    send_to: tuple[tuple[str, str], ...] = ()
+
+
+NOTHING = Stored()
+
+
+class Router:
+    """Stores messages and hands on what they ask for: `wake` a session, run a `control` row, `kick` a chat."""
+
+    def __init__(
+        self,
+        database: Database,
+        settings: FileSettings,
+        *,
+        wake: Callable[[SessionKey], None],
+        control: Callable[[int], None],
+        kick: Callable[[str, str], None],
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._wake = wake
+        self._control = control
+        self._kick = kick
+
+    async def accept(self, message: InboundMessage) -> None:
+        """Returns when the message is committed, or is none of ours; a second time it does nothing."""
+        stored = await self._database.write(lambda c: store(c, message, self._settings, now_ms()))
+        if stored.control is not None:
+            self._control(stored.control)
+        if stored.wake is not None:
+            self._wake(stored.wake)
+        for platform, chat in stored.send_to:
+            self._kick(platform, chat)
+
+
+def store(connection: Connection, message: InboundMessage, settings: FileSettings, stamp_ms: int) -> Stored:
+    """The transaction of one inbound message."""
+    if inbox.is_known(connection, message.platform, message.tenant, message.key):
+        return NOTHING
+    if message.moved_from is not None:
+        people.move_room(connection, message.platform, message.realm, message.moved_from, message.chat)
+        return NOTHING
+    match access.decide(connection, message, settings, stamp_ms):
+        case access.Admitted(account, room, key, addressed):
+            return _store_admitted(connection, message, account, room, key, addressed, stamp_ms)
+        case access.Stranger(account, key):
+            return _answer_stranger(connection, message, account, key, stamp_ms)
+        case access.ClosedRoom(room, account):
+            return _store_in_closed_room(connection, message, room, account, stamp_ms)
+        case access.Denied(reason):
+            log.debug("message not answered: %s on %s", reason, message.platform)
+            return NOTHING
+
+
+def _store_admitted(
+    connection: Connection,
+    message: InboundMessage,
+    account: Account,
+    room: Room | None,
+    key: SessionKey,
+    addressed: bool,
+    stamp_ms: int,
+) -> Stored:
+    if message.kind is InboundKind.MEMBERSHIP:
+        return _note_membership(connection, message, account, room, stamp_ms)
+    if message.kind is InboundKind.EDIT:
+        original = f"m:{message.chat}:{message.edited_of}"
+        inbox.amend_waiting(connection, message.platform, message.tenant, original, dump_inbound(message))
+        return NOTHING
+    if not addressed or message.kind not in (InboundKind.MESSAGE, InboundKind.COMMAND):
+        return NOTHING
+    arrival = _arrival(message, key, account.id, payload=dump_inbound(message))
+    row = inbox.store(connection, arrival, stamp_ms)
+    command = BY_NAME.get(message.command or "")
+    if command is not None and command.control:
+        return Stored(control=row)
+    return Stored(wake=key)
+
+
+def _note_membership(
+    connection: Connection, message: InboundMessage, account: Account, room: Room | None, stamp_ms: int
+) -> Stored:
+    if room is not None and message.text == LEFT:
+        people.note_left(connection, room.id, account.id, stamp_ms)
+    return NOTHING
+
+
+def _answer_stranger(
+    connection: Connection, message: InboundMessage, account: Account, key: SessionKey, stamp_ms: int
+) -> Stored:
+    """A pairing code, at most one in ten minutes; or the owner's own account by the set-up code.
+
+    Nothing of what a stranger wrote is kept.
+    """
+    if message.kind not in (InboundKind.MESSAGE, InboundKind.COMMAND):
+        return NOTHING
+    language = message.language
+    sentence: str | None = None
+    if codes.looks_like_code(message.text):
+        claimed = identity.claim_owner(connection, account, message.text, stamp_ms)
+        if isinstance(claimed, identity.Approved):
+            sentence = say("setup_done", language, name=claimed.person.name or claimed.person.slug)
+        elif claimed.locked_until_ms:
+            sentence = say("code_locked", language)
+    if sentence is None:
+        code = codes.issue(connection, "pair", account.id, stamp_ms)
+        sentence = None if code is None else say("pair", language, code=code)
+    row = inbox.store(connection, _arrival(message, key, account.id, state="done"), stamp_ms)
+    if sentence is None:
+        return NOTHING
+    return _reply(connection, message, f"i:{row}", sentence, stamp_ms)
+
+
+def _store_in_closed_room(
+    connection: Connection, message: InboundMessage, room: Room, account: Account | None, stamp_ms: int
+) -> Stored:
+    """Silence, but for the owner's own `/allow here`; the owner is told once that the bot was added."""
+    command = BY_NAME.get(message.command or "")
+    if command is not None and command.everywhere and account is not None and command.allows(account):
+        key = SessionKey(message.platform, message.tenant, message.chat, message.thread or "")
+        inbox.store(connection, _arrival(message, key, account.id, payload=dump_inbound(message)), stamp_ms)
+        return Stored(wake=key)
+    if room.reported or (message.kind is InboundKind.MEMBERSHIP and message.text == LEFT):
+        return NOTHING
+    people.change_room(connection, room.id, reported=True)
+    place = next(
+        (
+            found
+            for owner in people.owners(connection)
+            if (found := sessions.home_of(connection, owner.id)) is not None
+        ),
+        None,
+    )
+    if place is None:
+        return NOTHING
+    sentence = say("room_found", title=room.title or room.chat, platform=room.platform)
+    notice = OutboundMessage(ChatRef(place.chat, place.thread or None), Chunk(sentence), quiet=True)
+    where = Plan(f"r:{room.id}", place.platform, place.tenant, place.chat, place.thread)
+    outbox.plan(connection, where, [dump_outbound(notice)], stamp_ms)
+    return Stored(send_to=((place.platform, place.chat),))
+
+
+def _reply(
+    connection: Connection, message: InboundMessage, source: str, sentence: str, stamp_ms: int
+) -> Stored:
+    to = ChatRef(message.chat, message.thread, message.interaction, message.interaction_expires)
+    where = Plan(source, message.platform, message.tenant, message.chat, message.thread or "")
+    outbox.plan(connection, where, [dump_outbound(OutboundMessage(to, Chunk(sentence)))], stamp_ms)
+    return Stored(send_to=((message.platform, message.chat),))
+
+
+def _arrival(
+    message: InboundMessage,
+    key: SessionKey,
+    account: AccountId,
+    *,
+    payload: str = "",
+    state: str = "received",
+) -> Arrival:
+    return Arrival(
+        key=key,
+        inbox_key=message.key,
+        account=account,
+        kind=message.kind.value,
+        payload=payload,
+        sent_ms=int(message.sent_at.timestamp() * 1000),
+        state=state,
+    )

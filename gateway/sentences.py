@@ -1,0 +1,226 @@
+"""Every sentence the house itself says to a person, in English and Simplified Chinese."""
+
+from trunkline.agent.model import FailureKind
+
+CATALOGUE: dict[str, tuple[str, str]] = {
+    # Access
+    "pair": (
+        "Hello! I only talk to people my owner knows. Your code is {code}. Pass it to the owner, who can let "
+        "you in with `trunkline people approve {code}` or `/approve {code}`. It is good for one hour.",
+        "你好！我只和主人认识的人聊天。你的验证码是 {code}。请把它交给主人，主人用 `trunkline people approve {code}` "
+        "或 `/approve {code}` 就能让你加入。一小时内有效。",
+    ),
+    "approved_you": (
+        "You're in. Write to me whenever you like; /help shows what I can do.",
+        "你已经通过了，随时给我发消息吧；/help 会列出我能做的事。",
+    ),
+    "approved": ("{name} may talk to me now.", "{name} 现在可以和我聊天了。"),
+    "code_wrong": (
+        "That code isn't valid: it may be mistyped, used or older than an hour. Ask for a new one.",
+        "这个验证码无效：可能输错了、已经用过，或超过一小时了。请重新要一个。",
+    ),
+    "code_locked": (
+        "Too many wrong codes. Try again in an hour.",
+        "输错的次数太多了，请一小时后再试。",
+    ),
+    "setup_done": (
+        "Welcome, {name}. This account is now yours, and I remember you here as everywhere else.",
+        "欢迎，{name}。这个账号现在归你了，我在这里和在别处一样认得你。",
+    ),
+    "room_found": (
+        "I was added to “{title}” on {platform}. I stay silent there until you write `/allow here` in it.",
+        "我被拉进了 {platform} 上的“{title}”。在你到那里写下 `/allow here` 之前，我不会说话。",
+    ),
+    "room_allowed": (
+        "From now on I answer here when somebody mentions me or replies to me.",
+        "从现在起，有人提到我或回复我时，我就会在这里回答。",
+    ),
+    "room_allow_where": (
+        "Write `/allow here` in the group you mean.",
+        "请到要开放的群里写 `/allow here`。",
+    ),
+    "not_yours": ("Only {role} can do that.", "只有{role}可以这样做。"),
+    "private_elsewhere": (
+        "That is private: ask me in a direct message.",
+        "这是私人内容：请私信我。",
+    ),
+    # Commands
+    "welcome": (
+        "Hello {name}, I'm your assistant here and on every other platform you link. Just write to me; "
+        "/help lists the commands.",
+        "你好 {name}，不管在这里还是你关联的其他平台，我都是你的助手。直接给我写就行；/help 会列出命令。",
+    ),
+    "help": ("What you can type:", "可以输入："),
+    "unknown_command": (
+        "I don't know /{name}. /help lists what I understand.",
+        "我不认识 /{name}。/help 会列出我能听懂的命令。",
+    ),
+    "new": (
+        "A fresh conversation. What I know about you stays.",
+        "已开始新的对话。我对你的了解都还在。",
+    ),
+    "stopped": ("Stopped.", "已停止。"),
+    "nothing_to_stop": ("Nothing is running.", "现在没有在运行的回答。"),
+    "stop_not_yours": (
+        "Only the person I'm answering, an admin or the owner can stop this.",
+        "只有我正在回答的人、管理员或主人可以停止。",
+    ),
+    "status": (
+        "Running version {version}. Model: {model}. Platforms: {platforms}. {busy}",
+        "版本 {version} 运行中。模型：{model}。平台：{platforms}。{busy}",
+    ),
+    "status_busy": ("I'm working on an answer here.", "我正在这里写回答。"),
+    "status_idle": ("Nothing is waiting here.", "这里没有等待处理的消息。"),
+    "whoami": (
+        "You are {name} ({role}). Your accounts: {accounts}.",
+        "你是 {name}（{role}）。你的账号：{accounts}。",
+    ),
+    "usage": (
+        "In the last 30 days: {calls} model calls, {prompt} prompt tokens ({cached} of them cached) and "
+        "{completion} answer tokens.",
+        "最近 30 天：{calls} 次模型调用，{prompt} 个提示词 token（其中缓存 {cached} 个），{completion} 个回答 token。",
+    ),
+    "memory_empty": (
+        "I have nothing noted about you yet.",
+        "我还没有记下关于你的任何内容。",
+    ),
+    "memory_user": ("About you:", "关于你："),
+    "memory_notes": ("My notes:", "我的笔记："),
+    "memory_unreadable": (
+        "I can't read your memory file just now, so I left it as it is. The log says what is wrong.",
+        "现在读不了你的记忆文件，我没有动它。日志里有原因。",
+    ),
+    "sessions_none": ("No conversations yet.", "还没有对话。"),
+    "sessions": ("Your latest conversations:", "最近的对话："),
+    "search_what": ("Write what to look for: `/search words`.", "请写上要找的内容：`/search 关键词`。"),
+    "search_none": ("Nothing found for “{query}”.", "没有找到“{query}”。"),
+    "search_failed": (
+        "The search failed; nothing is lost. `trunkline db check` shows what is wrong.",
+        "搜索失败了；内容没有丢失。`trunkline db check` 会显示原因。",
+    ),
+    # Turns
+    "file_unseen": (
+        "[{name}: the file was received; I can't read files of this kind yet]",
+        "[{name}：文件已收到；我暂时还不能读取这类文件]",
+    ),
+    "interrupted_note": ("(stopped here)", "（到此停止）"),
+    "rounds": (
+        "I stopped after {rounds} steps without finishing. Tell me to go on if you like.",
+        "我做了 {rounds} 步还没完成，先停在这里。需要的话让我继续。",
+    ),
+    "tools_done": (
+        "Before that I had already used: {tools}.",
+        "在那之前我已经用过：{tools}。",
+    ),
+    "poison": (
+        "Something in that message made me fail three times, so I set it aside. It is kept; the owner can "
+        "see it with `trunkline inbox list`.",
+        "那条消息让我连续失败了三次，我先把它放到一边。它没有丢，主人可以用 `trunkline inbox list` 查看。",
+    ),
+    "turn_failed": (
+        "Something went wrong on my side while I answered. Please send that again; the log says what it was.",
+        "我回答时出了问题，请再发一次；日志里有原因。",
+    ),
+    # Why a model call gave no answer
+    f"model_{FailureKind.NOT_CONFIGURED}": (
+        "I have no language model yet, so I can't answer. The owner can set one with `trunkline setup`; "
+        "your message is kept.",
+        "我还没有语言模型，所以无法回答。主人可以用 `trunkline setup` 设置；你的消息已保存。",
+    ),
+    f"model_{FailureKind.BAD_KEY}": (
+        "The model refused my key. The owner can put a valid one in with `trunkline setup`.",
+        "模型拒绝了我的密钥。主人可以用 `trunkline setup` 换一个有效的。",
+    ),
+    f"model_{FailureKind.NO_CREDIT}": (
+        "The model's account has no credit left. The owner can top it up; then send your message again.",
+        "模型账户余额不足。主人充值后，请再发一次消息。",
+    ),
+    f"model_{FailureKind.RATE_LIMITED}": (
+        "The model is getting too many requests. Please try again in {wait}.",
+        "模型的请求太多了，请在{wait}后再试。",
+    ),
+    f"model_{FailureKind.UNKNOWN_MODEL}": (
+        "The endpoint doesn't know the model in my settings. The owner can choose one with `trunkline setup`.",
+        "服务端不认识设置里的模型。主人可以用 `trunkline setup` 重新选择。",
+    ),
+    f"model_{FailureKind.CONTEXT_TOO_LONG}": (
+        "This conversation has grown too long for the model. Start afresh with /new; I keep what I know.",
+        "这段对话对模型来说太长了。用 /new 重新开始吧，我记得的内容都还在。",
+    ),
+    f"model_{FailureKind.REFUSED}": (
+        "The model declined to answer that. Putting it in other words may help.",
+        "模型拒绝回答这个问题，换个说法也许可以。",
+    ),
+    f"model_{FailureKind.DOWN}": (
+        "I can't reach the model just now. Please try again in a few minutes.",
+        "现在连不上模型，请过几分钟再试。",
+    ),
+    f"model_{FailureKind.TIMED_OUT}": (
+        "The model took too long. Please try again.",
+        "模型用的时间太长了，请再试一次。",
+    ),
+    f"model_{FailureKind.BROKEN_STREAM}": (
+        "The model broke off in the middle of the answer. Please ask again.",
+        "模型回答到一半中断了，请再问一次。",
+    ),
+    f"model_{FailureKind.BAD_REQUEST}": (
+        "The model didn't accept my request. `trunkline doctor` shows why; /new may help meanwhile.",
+        "模型没有接受我的请求。`trunkline doctor` 会显示原因；也可以先试试 /new。",
+    ),
+    f"model_{FailureKind.EMPTY}": (
+        "The model gave an empty answer twice. Please ask in other words.",
+        "模型连续两次给出空回答，请换个说法再问。",
+    ),
+}
+
+ROLES = {
+    "owner": ("the owner", "主人"),
+    "admin": ("the owner or an admin", "主人或管理员"),
+    "member": ("a member", "成员"),
+    "guest": ("a guest", "访客"),
+}
+
+HELP: dict[str, tuple[str, str]] = {
+    "start": ("say hello", "打个招呼"),
+    "help": ("list the commands", "列出命令"),
+    "new": ("start a fresh conversation", "开始新的对话"),
+    "stop": ("stop the answer that is running", "停止正在写的回答"),
+    "status": ("what is running", "运行状态"),
+    "whoami": ("who I think you are", "我认为你是谁"),
+    "usage": ("what your questions used", "你的用量"),
+    "memory": ("what I remember about you", "我记得的内容"),
+    "sessions": ("your latest conversations", "最近的对话"),
+    "search": ("find something said before", "查找以前说过的话"),
+    "approve": ("let somebody in by their code", "凭验证码让某人加入"),
+    "allow": ("let me talk in this group", "让我在这个群里说话"),
+}
+
+
+def is_chinese(language: str) -> bool:
+    return language.lower().startswith("zh")
+
+
+def say(key: str, language: str = "", **fields: object) -> str:
+    """The sentence of this key in Chinese for a `zh` language tag, in English for every other."""
+    english, chinese = CATALOGUE[key]
+    return (chinese if is_chinese(language) else english).format(**fields)
+
+
+def describe_command(name: str, language: str = "") -> str:
+    english, chinese = HELP[name]
+    return chinese if is_chinese(language) else english
+
+
+def describe_role(role: str, language: str = "") -> str:
+    english, chinese = ROLES[role]
+    return chinese if is_chinese(language) else english
+
+
+def describe_wait(seconds: float | None, language: str = "") -> str:
+    """`about 2 minutes`; `a minute` when the server did not say."""
+    whole = 60 if seconds is None else max(1, round(seconds))
+    if is_chinese(language):
+        return f" {whole} 秒" if whole < 100 else f"大约 {round(whole / 60)} 分钟"
+    if whole < 100:
+        return "a minute" if 55 <= whole <= 65 else f"{whole} seconds"
+    return f"about {round(whole / 60)} minutes"

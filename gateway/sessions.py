@@ -1,0 +1,158 @@
+"""One worker per session key: takes its inbox rows in order, one turn or command at a time.
+
+Control commands run beside the workers, so that nothing they could stop can hold them up.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from sqlalchemy.exc import DBAPIError
+
+from trunkline.gateway.clock import now_ms
+from trunkline.gateway.state import inbox
+from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.records import Account, InboxRow, SessionKey
+
+log = logging.getLogger(__name__)
+
+PARALLEL_TURNS = 32
+DATABASE_PAUSE_S = 1.0
+
+
+class RunningTurn:
+    """The handle by which a turn can be stopped: its model and tools end, its bookkeeping does not."""
+
+    def __init__(self) -> None:
+        self.account: Account | None = None
+        self.stopped = False
+        self._task: asyncio.Task[None] | None = None
+
+    def watch(self, task: asyncio.Task[None]) -> None:
+        self._task = task
+        if self.stopped:
+            task.cancel()
+
+    def stop(self) -> None:
+        self.stopped = True
+        if self._task is not None:
+            self._task.cancel()
+
+
+class RowHandler(Protocol):
+    """Carries rows through to their end: a command's reply, or a whole turn. Commits their final state."""
+
+    async def handle(self, rows: Sequence[InboxRow], running: RunningTurn) -> None: ...
+
+    async def give_up(self, rows: Sequence[InboxRow]) -> None:
+        """Sets rows aside that failed again and again, and tells their author."""
+        ...
+
+
+class SessionWorkers:
+    """The running workers. `run` owns their tasks; a cancelled run leaves leased rows for the next start."""
+
+    def __init__(self, database: Database, handler: RowHandler, owner: str) -> None:
+        self._database = database
+        self._handler = handler
+        self._owner = owner
+        self._workers: dict[SessionKey, asyncio.Event] = {}
+        self._running: dict[SessionKey, RunningTurn] = {}
+        self._slots = asyncio.Semaphore(PARALLEL_TURNS)
+        self._group: asyncio.TaskGroup | None = None
+        self._worker_ended = asyncio.Event()
+        self._closing = False
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            await asyncio.Event().wait()
+
+    async def drain(self, grace_s: float) -> None:
+        """Takes no new work and waits for what runs, at most `grace_s` seconds."""
+        self._closing = True
+        loop = asyncio.get_running_loop()
+        until = loop.time() + grace_s
+        while self._workers and loop.time() < until:
+            self._worker_ended.clear()
+            try:
+                async with asyncio.timeout(until - loop.time()):
+                    await self._worker_ended.wait()
+            except TimeoutError:
+                return
+
+    async def sweep(self, platform: str, tenant: str) -> None:
+        """Wakes every key of a connected platform that has something waiting."""
+        for key in await self._database.read(lambda c: inbox.waiting_keys(c, platform, tenant)):
+            self.wake(key)
+
+    def wake(self, key: SessionKey) -> None:
+        """Tells a key's worker that something waits, starting it when it isn't running."""
+        if self._group is None or self._closing:
+            return
+        worker = self._workers.get(key)
+        if worker is not None:
+            worker.set()
+            return
+        worker = asyncio.Event()
+        self._workers[key] = worker
+        self._group.create_task(self._work(key, worker), name=f"session {key.platform}")
+
+    def control(self, row_id: int) -> None:
+        """Runs one stored command at once."""
+        if self._group is not None and not self._closing:
+            self._group.create_task(self._run_control(row_id), name="control")
+
+    def running_for(self, key: SessionKey) -> Account | None:
+        running = self._running.get(key)
+        return None if running is None else running.account
+
+    def stop(self, key: SessionKey) -> bool:
+        running = self._running.get(key)
+        if running is None:
+            return False
+        running.stop()
+        return True
+
+    async def _run_control(self, row_id: int) -> None:
+        row = await self._database.write(lambda c: inbox.lease_one(c, row_id, self._owner, now_ms()))
+        if row is not None:
+            await self._carry_through([row], RunningTurn())
+
+    async def _work(self, key: SessionKey, woken: asyncio.Event) -> None:
+        try:
+            while not self._closing:
+                woken.clear()
+                try:
+                    rows = await self._database.write(lambda c: inbox.lease(c, key, self._owner, now_ms()))
+                    if rows:
+                        await self._take_turn(key, rows)
+                except DBAPIError:
+                    log.exception("database failed: session on %s waits", key.platform)
+                    await asyncio.sleep(DATABASE_PAUSE_S)
+                    continue
+                if not rows and not woken.is_set():
+                    return
+        finally:
+            self._workers.pop(key, None)
+            self._worker_ended.set()
+
+    async def _take_turn(self, key: SessionKey, rows: Sequence[InboxRow]) -> None:
+        running = RunningTurn()
+        async with self._slots:
+            self._running[key] = running
+            try:
+                await self._carry_through(rows, running)
+            finally:
+                self._running.pop(key, None)
+
+    async def _carry_through(self, rows: Sequence[InboxRow], running: RunningTurn) -> None:
+        try:
+            if rows[0].attempts > inbox.POISON_ATTEMPTS:
+                await self._handler.give_up(rows)
+            else:
+                await self._handler.handle(rows, running)
+        except Exception:
+            log.exception("rows failed: %s on %s", [row.id for row in rows], rows[0].key.platform)
+            await self._database.write(lambda c: inbox.release(c, [row.id for row in rows]))

@@ -1,0 +1,148 @@
+"""Asks each platform whether it takes a token, before the token is saved. Changes nothing there."""
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import aiohttp
+from pydantic import BaseModel, ValidationError
+
+TELEGRAM_URL = "https://api.telegram.org"
+DISCORD_URL = "https://discord.com/api/v10"
+SLACK_URL = "https://slack.com/api"
+
+Reply = TypeVar("Reply", bound=BaseModel)
+
+_TIMEOUT = aiohttp.ClientTimeout(total=15)
+# Application flags, as Discord's API reference lists them: message content, for large and for small bots.
+_MESSAGE_CONTENT_FLAGS = 1 << 18 | 1 << 19
+# View channels, send messages, send in threads, read history (which replies need): all that is used.
+_DISCORD_PERMISSIONS = 1 << 10 | 1 << 11 | 1 << 38 | 1 << 16
+
+
+class TokenRefused(Exception):
+    """The token can't be used. Its text is the sentence to show; it never holds the token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Who the token belongs to, and sentences on what the operator should still do."""
+
+    name: str
+    advice: tuple[str, ...] = ()
+
+
+class _TelegramBot(BaseModel):
+    username: str
+    can_read_all_group_messages: bool = False
+
+
+class _TelegramReply(BaseModel):
+    ok: bool
+    result: _TelegramBot | None = None
+
+
+class _DiscordApplication(BaseModel):
+    id: str
+    name: str
+    flags: int = 0
+
+
+class _SlackReply(BaseModel):
+    ok: bool
+    error: str = ""
+    team: str = ""
+    user: str = ""
+
+
+async def check_telegram(token: str, base_url: str | None = None, proxy: str | None = None) -> Accepted:
+    """Raises TokenRefused."""
+    url = f"{base_url or TELEGRAM_URL}/bot{token}/getMe"
+    status, answer = await _ask("Telegram", "GET", url, proxy=proxy)
+    if status in (401, 404):
+        raise TokenRefused(
+            "Telegram doesn't know this token. Copy it again from @BotFather: /mybots, your bot, API Token."
+        )
+    reply = _parse("Telegram", _TelegramReply, answer)
+    if reply.result is None:
+        raise TokenRefused("Telegram answered, but not with the bot's name. Try again in a minute.")
+    advice = (
+        "In groups the bot sees only mentions, replies and commands, which is what it needs by default."
+        " To let it read all: @BotFather, /setprivacy, Disable; then add it to the group again.",
+    )
+    return Accepted(f"@{reply.result.username}", () if reply.result.can_read_all_group_messages else advice)
+
+
+async def check_discord(token: str, base_url: str | None = None, proxy: str | None = None) -> Accepted:
+    """Raises TokenRefused."""
+    url = f"{base_url or DISCORD_URL}/applications/@me"
+    status, answer = await _ask("Discord", "GET", url, proxy=proxy, authorization=f"Bot {token}")
+    if status == 401:
+        raise TokenRefused(
+            "Discord doesn't know this token. Make a new one in the developer portal: your application, Bot,"
+            " Reset Token."
+        )
+    application = _parse("Discord", _DiscordApplication, answer)
+    invite = (
+        "Invite it to a server with https://discord.com/oauth2/authorize?scope=bot+applications.commands"
+        f"&client_id={application.id}&permissions={_DISCORD_PERMISSIONS}"
+    )
+    intent = (
+        "Turn on Message Content Intent in the developer portal: your application, Bot, Privileged Gateway"
+        " Intents. Without it Discord refuses the connection."
+    )
+    readable = application.flags & _MESSAGE_CONTENT_FLAGS
+    return Accepted(application.name, (invite,) if readable else (intent, invite))
+
+
+async def check_slack(
+    bot_token: str, app_token: str, base_url: str | None = None, proxy: str | None = None
+) -> Accepted:
+    """Slack needs both: the bot token to speak, the app-level token to listen. Raises TokenRefused."""
+    if not bot_token.startswith("xoxb-"):
+        raise TokenRefused("Slack's bot token begins with xoxb-: OAuth & Permissions, Bot User OAuth Token.")
+    if not app_token.startswith("xapp-"):
+        raise TokenRefused("Slack's app-level token begins with xapp-: Basic Information, App-Level Tokens.")
+    base = (base_url or SLACK_URL).rstrip("/")
+    who = await _ask_slack(f"{base}/auth.test", bot_token, proxy)
+    if not who.ok:
+        raise TokenRefused(
+            f"Slack refuses the bot token ({who.error}). Copy it again from OAuth & Permissions, after"
+            " installing the app to the workspace."
+        )
+    socket = await _ask_slack(f"{base}/apps.connections.open", app_token, proxy)
+    if not socket.ok:
+        raise TokenRefused(
+            f"Slack refuses the app-level token ({socket.error}). It needs the scope connections:write, and"
+            " Socket Mode must be on."
+        )
+    return Accepted(f"{who.user} in {who.team}")
+
+
+async def _ask_slack(url: str, token: str, proxy: str | None) -> _SlackReply:
+    _, answer = await _ask("Slack", "POST", url, proxy=proxy, authorization=f"Bearer {token}")
+    return _parse("Slack", _SlackReply, answer)
+
+
+async def _ask(
+    platform: str, method: str, url: str, *, proxy: str | None, authorization: str | None = None
+) -> tuple[int, Any]:
+    headers = {"Authorization": authorization} if authorization else {}
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True) as http,
+            http.request(method, url, headers=headers, proxy=proxy, allow_redirects=False) as response,
+        ):
+            return response.status, await response.json(content_type=None)
+    except (aiohttp.ClientError, TimeoutError, ValueError):
+        # `from None`: the library's text holds the address, and Telegram's address holds the token.
+        raise TokenRefused(
+            f"{platform} can't be reached from here. Check the network, or set platforms."
+            f"{platform.lower()}.proxy in config.yaml."
+        ) from None
+
+
+def _parse(platform: str, shape: type[Reply], answer: object) -> Reply:
+    try:
+        return shape.model_validate(answer)
+    except ValidationError:
+        raise TokenRefused(f"{platform} gave an answer that makes no sense. Try again in a minute.") from None

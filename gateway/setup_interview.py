@@ -1,0 +1,56 @@
+"""How set-up talks with the person: asks where somebody is there, else takes defaults, and saves answers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.prompt import Confirm, IntPrompt, Prompt
+
+from trunkline.gateway.config import Config, load_config, write_config, write_secrets
+
+
+@dataclass(slots=True)
+class Interview:
+    """One run of set-up. `problems` are answers that were refused and not saved."""
+
+    folder: Path
+    console: Console
+    may_ask: bool
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def config(self) -> Config:
+        return load_config(self.folder)
+
+    def say(self, sentence: str) -> None:
+        self.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+    def refuse(self, sentence: str) -> None:
+        """Says why an answer isn't taken; with nobody to answer again it counts as a problem."""
+        self.say(sentence)
+        if not self.may_ask:
+            self.problems.append(sentence)
+
+    def ask(self, question: str, default: str = "", *, secret: bool = False) -> str:
+        """The answer without spaces around it; `default` when it is empty or nobody can be asked."""
+        if not self.may_ask:
+            return default
+        shown = default or None
+        answer = Prompt.ask(question, console=self.console, password=secret, default=shown)
+        return (answer or "").strip()
+
+    def confirm(self, question: str, *, default: bool) -> bool:
+        return Confirm.ask(question, console=self.console, default=default) if self.may_ask else default
+
+    def choose(self, question: str, count: int) -> int:
+        """A number from 1 to `count`; the first by default."""
+        numbers = [str(number) for number in range(1, count + 1)]
+        return IntPrompt.ask(question, console=self.console, choices=numbers, show_choices=False, default=1)
+
+    def save(self, changes: Mapping[str, object]) -> None:
+        """Sets dotted paths in config.yaml."""
+        write_config(self.folder, changes)
+
+    def save_secrets(self, secrets: Mapping[str, str]) -> None:
+        write_secrets(self.folder, secrets)

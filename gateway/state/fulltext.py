@@ -1,0 +1,283 @@
+"""The full-text index in its two dialects: FTS5 on SQLite, tsvector with GIN on PostgreSQL.
+
+It stores and finds tokens. What a token is belongs to `analyser`, what a hit is worth to `ranking`. Two
+tables of one shape: `message_fts` holds what people and the assistant said, `tool_fts` what tools returned.
+"""
+
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy import Connection, TextClause, text
+
+STREAM_BITS = 32
+
+# A tsvector keeps 256 positions of a lexeme, none above 16383, and is under 1 MB: long texts are stored in
+# parts. The overlap lets phrases of up to that many words cross a border.
+PART_WORDS = 2000
+PART_OVERLAP = 24
+
+_SQLITE_TABLE = (
+    "CREATE VIRTUAL TABLE {table} USING fts5(tokens, content='', columnsize=0, detail=full, "
+    "tokenize=\"ascii tokenchars '-_./:@#+&=\\~'\")"
+)
+_POSTGRES_TABLE = (
+    "CREATE TABLE {table} (id BIGINT NOT NULL, part INTEGER NOT NULL, tokens TSVECTOR NOT NULL, "
+    "CONSTRAINT pk_{table} PRIMARY KEY (id, part))",
+    "CREATE INDEX ix_{table}_tokens ON {table} USING gin (tokens)",
+)
+ID_BATCH = 500
+_COLUMNS = "m.id, m.session_id, m.seq, m.words, coalesce(m.account_id, 0), m.created_ms"
+TABLES = ("message_fts", "tool_fts")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One message's tokens: `words` have positions, `wholes` none. `is_tool` chooses the table."""
+
+    id: int
+    words: tuple[str, ...]
+    wholes: tuple[str, ...]
+    is_tool: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Tokens in a row; with `is_prefix` the last one may go on."""
+
+    words: tuple[str, ...]
+    is_prefix: bool = False
+
+
+Pattern = tuple[Phrase, ...]
+"""Alternatives: a message matches when any of its phrases stands in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Where a query may look: streams, kinds of message, and an optional span of time in ms."""
+
+    streams: tuple[int, ...]
+    roles: tuple[int, ...]
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        said = ("message_fts",) if any(role != TOOL for role in self.roles) else ()
+        return (*said, "tool_fts") if TOOL in self.roles else said
+
+
+USER, ASSISTANT, TOOL = 0, 1, 2
+ROLES = {"user": USER, "assistant": ASSISTANT, "tool": TOOL}
+
+
+class Posting(NamedTuple):
+    """One message that holds a token, and what ranking needs of it. `account_id` is 0 without an author."""
+
+    id: int
+    session_id: int
+    seq: int
+    words: int
+    account_id: int
+    created_ms: int
+
+
+def create_tables(connection: Connection) -> None:
+    for table in TABLES:
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql(_SQLITE_TABLE.format(table=table))
+        else:
+            for statement in _POSTGRES_TABLE:
+                connection.exec_driver_sql(statement.format(table=table))
+
+
+def drop_tables(connection: Connection) -> None:
+    for table in TABLES:
+        connection.exec_driver_sql(f"DROP TABLE IF EXISTS {table}")
+
+
+def insert_entries(connection: Connection, entries: Sequence[Entry]) -> None:
+    """Adds messages that are not in the index yet."""
+    for table, chosen in _by_table(entries):
+        if connection.dialect.name == "sqlite":
+            connection.execute(
+                text(f"INSERT INTO {table}(rowid, tokens) VALUES (:id, :tokens)"),
+                [{"id": entry.id, "tokens": _spaced(entry)} for entry in chosen],
+            )
+        else:
+            connection.execute(
+                text(f"INSERT INTO {table}(id, part, tokens) VALUES (:id, :part, CAST(:tokens AS tsvector))"),
+                [
+                    {"id": entry.id, "part": part, "tokens": tokens}
+                    for entry in chosen
+                    for part, tokens in enumerate(_vectors(entry))
+                ],
+            )
+
+
+def remove_entries(connection: Connection, entries: Sequence[Entry]) -> None:
+    """Takes messages out. Each entry must hold the very tokens that were inserted."""
+    for table, chosen in _by_table(entries):
+        if connection.dialect.name == "sqlite":
+            connection.execute(
+                text(f"INSERT INTO {table}({table}, rowid, tokens) VALUES ('delete', :id, :tokens)"),
+                [{"id": entry.id, "tokens": _spaced(entry)} for entry in chosen],
+            )
+        else:
+            connection.execute(
+                text(f"DELETE FROM {table} WHERE id = :id"), [{"id": entry.id} for entry in chosen]
+            )
+
+
+def count(connection: Connection, pattern: Pattern, reach: Reach, cap: int) -> int:
+    """How many messages of the streams match, counted up to about `cap` in each."""
+    total = 0
+    for table in reach.tables:
+        statement, values = _select(connection, table, pattern, reach, "id", cap)
+        counted = f"SELECT count(*) FROM ({statement}) AS matching"
+        total += connection.execute(_cached(counted), values).scalar_one()
+    return total
+
+
+def postings(connection: Connection, pattern: Pattern, reach: Reach, limit: int) -> list[Posting]:
+    """The matching messages, about the `limit` newest of each stream, in no order."""
+    found: list[Posting] = []
+    for table in reach.tables:
+        statement, values = _select(connection, table, pattern, reach, "posting", limit)
+        found.extend(map(Posting._make, connection.execute(_cached(statement), values)))
+    return found
+
+
+def posting_ids(connection: Connection, pattern: Pattern, reach: Reach, limit: int) -> set[int]:
+    """The ids of matching messages, about the `limit` newest of each stream, whatever their role and time."""
+    found: set[int] = set()
+    for table in reach.tables:
+        statement, values = _select(connection, table, pattern, reach, "id", limit)
+        found.update(connection.execute(_cached(statement), values).scalars())
+    return found
+
+
+def postings_of(connection: Connection, ids: Set[int], reach: Reach) -> list[Posting]:
+    """What ranking needs of these messages, as far as their role and time are asked for."""
+    found: list[Posting] = []
+    values: dict[str, str | int] = {}
+    filters = _filters(reach, values)
+    ordered = sorted(ids)
+    for start in range(0, len(ordered), ID_BATCH):
+        listed = ", ".join(str(one) for one in ordered[start : start + ID_BATCH])
+        statement = f"SELECT {_COLUMNS} FROM indexed_message m WHERE m.id IN ({listed}){filters}"
+        found.extend(map(Posting._make, connection.execute(text(statement), values)))
+    return found
+
+
+def span(stream: int) -> tuple[int, int]:
+    """The first and the last id that a stream's messages can have."""
+    return stream << STREAM_BITS, ((stream + 1) << STREAM_BITS) - 1
+
+
+def _by_table(entries: Iterable[Entry]) -> list[tuple[str, list[Entry]]]:
+    said = [entry for entry in entries if not entry.is_tool]
+    returned = [entry for entry in entries if entry.is_tool]
+    return [(table, chosen) for table, chosen in zip(TABLES, (said, returned), strict=True) if chosen]
+
+
+def _spaced(entry: Entry) -> str:
+    return " ".join((*entry.words, *entry.wholes))
+
+
+def _vectors(entry: Entry) -> list[str]:
+    """The entry as tsvector literals, one for each part."""
+    step = PART_WORDS - PART_OVERLAP
+    literals = []
+    for start in range(0, max(len(entry.words), 1), step):
+        positions: dict[str, list[int]] = {}
+        for place, word in enumerate(entry.words[start : start + PART_WORDS], 1):
+            positions.setdefault(word, []).append(place)
+        lexemes = [f"{_quoted(word)}:{','.join(map(str, at))}" for word, at in positions.items()]
+        share = (
+            entry.wholes[start : start + step] if start + step < len(entry.words) else entry.wholes[start:]
+        )
+        lexemes.extend(_quoted(whole) for whole in set(share) if whole not in positions)
+        literals.append(" ".join(lexemes))
+    return literals
+
+
+def _quoted(word: str) -> str:
+    doubled = word.replace("\\", "\\\\").replace("'", "''")
+    return f"'{doubled}'"
+
+
+def _match_text(connection: Connection, pattern: Pattern) -> str:
+    if connection.dialect.name == "sqlite":
+        return " OR ".join(
+            '"' + " ".join(phrase.words).replace('"', '""') + '"' + ("*" if phrase.is_prefix else "")
+            for phrase in pattern
+        )
+    return " | ".join(
+        "("
+        + " <-> ".join(
+            _quoted(word) + (":*" if phrase.is_prefix and place == len(phrase.words) else "")
+            for place, word in enumerate(phrase.words, 1)
+        )
+        + ")"
+        for phrase in pattern
+    )
+
+
+def _cached(statement: str) -> TextClause:
+    known = _statements.get(statement)
+    if known is None:
+        if len(_statements) > 500:
+            _statements.clear()
+        known = _statements[statement] = text(statement)
+    return known
+
+
+_statements: dict[str, TextClause] = {}
+
+
+def _select(
+    connection: Connection, table: str, pattern: Pattern, reach: Reach, what: str, limit: int
+) -> tuple[str, dict[str, str | int]]:
+    """One SELECT over every stream of the reach, each cut at `limit`."""
+    values: dict[str, str | int] = {"match": _match_text(connection, pattern), "limit": limit}
+    filters = _filters(reach, values) if what == "posting" else ""
+    branches = []
+    for place, stream in enumerate(reach.streams):
+        values[f"low{place}"], values[f"high{place}"] = span(stream)
+        between = f"BETWEEN :low{place} AND :high{place}"
+        if connection.dialect.name == "sqlite":
+            chosen = f"{table} AS f"
+            where = f"{table} MATCH :match AND f.rowid {between}"
+            if what == "id":
+                branch = (
+                    f"SELECT f.rowid AS id FROM {chosen} WHERE {where} ORDER BY f.rowid DESC LIMIT :limit"
+                )
+            else:
+                branch = (
+                    f"SELECT {_COLUMNS} FROM {chosen} CROSS JOIN indexed_message AS m ON m.id = f.rowid "
+                    f"WHERE {where}{filters} ORDER BY f.rowid DESC LIMIT :limit"
+                )
+            branches.append(f"SELECT * FROM ({branch})")
+        else:
+            inner = f"SELECT f.id FROM {table} f WHERE f.tokens @@ CAST(:match AS tsquery) AND f.id {between}"
+            chosen = "m.id" if what == "id" else _COLUMNS
+            branches.append(
+                f"(SELECT {chosen} FROM indexed_message m WHERE m.id IN ({inner}){filters} "
+                "ORDER BY m.id DESC LIMIT :limit)"
+            )
+    return " UNION ALL ".join(branches), values
+
+
+def _filters(reach: Reach, values: dict[str, str | int]) -> str:
+    parts = ""
+    if set(reach.roles) != {USER, ASSISTANT}:
+        parts += f" AND m.role IN ({', '.join(str(role) for role in reach.roles)})"
+    if reach.since_ms is not None:
+        values["since"] = reach.since_ms
+        parts += " AND m.created_ms >= :since"
+    if reach.until_ms is not None:
+        values["until"] = reach.until_ms
+        parts += " AND m.created_ms <= :until"
+    return parts

@@ -1,0 +1,186 @@
+"""Queries on the inbox: every inbound message once, leased by one process, done in order per session key."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, or_, select, update
+
+from trunkline.agent.scope import AccountId
+from trunkline.gateway.state.records import InboxRow, SessionKey
+from trunkline.gateway.state.schema import inbox
+
+LEASE_MS = 60_000
+BATCH_ROWS = 20
+POISON_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A message about to be stored. `state` is `received`, or `done` when it starts nothing."""
+
+    key: SessionKey
+    inbox_key: str
+    account: AccountId
+    kind: str
+    payload: str
+    sent_ms: int
+    state: str = "received"
+    reason: str = ""
+
+
+def is_known(connection: Connection, platform: str, tenant: str, inbox_key: str) -> bool:
+    query = select(inbox.c.id).where(
+        inbox.c.platform == platform, inbox.c.tenant == tenant, inbox.c.key == inbox_key
+    )
+    return connection.execute(query).first() is not None
+
+
+def store(connection: Connection, arrival: Arrival, now_ms: int) -> int:
+    """Inserts the message and returns its row id. The caller has checked `is_known` in this transaction."""
+    key = arrival.key
+    return int(
+        connection.execute(
+            insert(inbox)
+            .values(
+                platform=key.platform,
+                tenant=key.tenant,
+                key=arrival.inbox_key,
+                chat=key.chat,
+                thread=key.thread,
+                member=key.member,
+                account_id=arrival.account,
+                kind=arrival.kind,
+                payload=arrival.payload,
+                state=arrival.state,
+                reason=arrival.reason,
+                sent_ms=arrival.sent_ms,
+                received_ms=now_ms,
+                done_ms=None if arrival.state == "received" else now_ms,
+            )
+            .returning(inbox.c.id)
+        ).scalar_one()
+    )
+
+
+def lease(connection: Connection, key: SessionKey, owner: str, now_ms: int) -> tuple[InboxRow, ...]:
+    """Takes the oldest waiting rows of a key that belong to one turn.
+
+    A command is taken alone. Messages are taken together while they are one author's; rows of an
+    interrupted turn are taken as they were. Empty when nothing waits.
+    """
+    query = select(inbox).where(*_is(key), inbox.c.state == "received").order_by(inbox.c.id).limit(BATCH_ROWS)
+    rows = connection.execute(query).all()
+    batch = list(rows[:1])
+    for row in rows[1:] if batch and batch[0].kind == "message" else []:
+        first = batch[0]
+        if (row.kind, row.account_id, row.turn_id) != (first.kind, first.account_id, first.turn_id):
+            break
+        batch.append(row)
+    if batch:
+        connection.execute(
+            update(inbox)
+            .where(inbox.c.id.in_([row.id for row in batch]))
+            .values(
+                state="leased",
+                owner=owner,
+                lease_until_ms=now_ms + LEASE_MS,
+                attempts=inbox.c.attempts + 1,
+            )
+        )
+    return tuple(_inbox_row(row) for row in batch)
+
+
+def lease_one(connection: Connection, row_id: int, owner: str, now_ms: int) -> InboxRow | None:
+    """Takes one waiting row by its id, whatever waits before it; None when it isn't waiting."""
+    row = connection.execute(select(inbox).where(inbox.c.id == row_id, inbox.c.state == "received")).first()
+    if row is None:
+        return None
+    connection.execute(
+        update(inbox)
+        .where(inbox.c.id == row_id)
+        .values(state="leased", owner=owner, lease_until_ms=now_ms + LEASE_MS, attempts=row.attempts + 1)
+    )
+    return _inbox_row(row)
+
+
+def attach_turn(connection: Connection, rows: Sequence[int], turn_id: int) -> None:
+    connection.execute(update(inbox).where(inbox.c.id.in_(rows)).values(turn_id=turn_id))
+
+
+def finish(connection: Connection, rows: Sequence[int], state: str, reason: str, now_ms: int) -> None:
+    """Ends rows as done, failed or dead. The payload goes: the transcript holds what was said."""
+    keeps_payload = state in ("failed", "dead")
+    values: dict[str, Any] = {"state": state, "reason": reason, "done_ms": now_ms}
+    if not keeps_payload:
+        values["payload"] = ""
+    connection.execute(update(inbox).where(inbox.c.id.in_(rows)).values(**values))
+
+
+def release(connection: Connection, rows: Sequence[int]) -> None:
+    """Gives leased rows back untouched, for the next start."""
+    connection.execute(
+        update(inbox)
+        .where(inbox.c.id.in_(rows), inbox.c.state == "leased")
+        .values(state="received", owner="")
+    )
+
+
+def take_back(connection: Connection, platform: str, owner: str, thread: str | None = None) -> None:
+    """At start: rows that other processes leased wait again. The caller holds the platform's lock.
+
+    `thread` narrows it to one conversation, where each is a process of its own (the terminal).
+    """
+    where = [inbox.c.platform == platform, inbox.c.state == "leased", inbox.c.owner != owner]
+    if thread is not None:
+        where.append(inbox.c.thread == thread)
+    connection.execute(update(inbox).where(*where).values(state="received", owner=""))
+
+
+def waiting_keys(connection: Connection, platform: str, tenant: str) -> tuple[SessionKey, ...]:
+    """Keys with waiting rows, the longest waiting first."""
+    query = (
+        select(inbox.c.platform, inbox.c.tenant, inbox.c.chat, inbox.c.thread, inbox.c.member)
+        .where(inbox.c.platform == platform, inbox.c.tenant == tenant, inbox.c.state == "received")
+        .order_by(inbox.c.id)
+    )
+    return tuple(dict.fromkeys(SessionKey(*row) for row in connection.execute(query)))
+
+
+def amend_waiting(connection: Connection, platform: str, tenant: str, key_prefix: str, payload: str) -> bool:
+    """Puts an edited message in place of one that still waits; false when none does."""
+    result = connection.execute(
+        update(inbox)
+        .where(
+            inbox.c.platform == platform,
+            inbox.c.tenant == tenant,
+            inbox.c.state == "received",
+            inbox.c.turn_id.is_(None),
+            or_(inbox.c.key == key_prefix, inbox.c.key.startswith(key_prefix + ":", autoescape=True)),
+        )
+        .values(payload=payload)
+    )
+    return result.rowcount > 0
+
+
+def _is(key: SessionKey) -> tuple[Any, ...]:
+    return (
+        inbox.c.platform == key.platform,
+        inbox.c.tenant == key.tenant,
+        inbox.c.chat == key.chat,
+        inbox.c.thread == key.thread,
+        inbox.c.member == key.member,
+    )
+
+
+def _inbox_row(row: Row[Any]) -> InboxRow:
+    return InboxRow(
+        id=row.id,
+        key=SessionKey(row.platform, row.tenant, row.chat, row.thread, row.member),
+        account=AccountId(row.account_id),
+        kind=row.kind,
+        payload=row.payload,
+        attempts=row.attempts + 1,
+        turn=row.turn_id,
+        sent_ms=row.sent_ms,
+    )

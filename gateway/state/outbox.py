@@ -1,0 +1,205 @@
+"""Queries on the outbox: each message of an answer is a row before it is sent, and keeps its outcome."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from trunkline.gateway.state.records import OutboxRow
+from trunkline.gateway.state.schema import outbox
+
+UNSENT = ("planned", "sending")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where the messages of one answer go. `source` and a message's place in `payloads` name its row."""
+
+    source: str
+    platform: str
+    tenant: str
+    chat: str
+    thread: str
+    turn: int | None = None
+
+
+def plan(
+    connection: Connection,
+    where: Plan,
+    payloads: Sequence[str],
+    now_ms: int,
+    *,
+    shown: Mapping[int, str] = MappingProxyType({}),
+) -> None:
+    """Plans the messages of a whole answer, in place of whatever was planned for it before.
+
+    A preview keeps its row and its message id, and is edited to the final text, unless `shown` (payloads by
+    place) says that it shows exactly that already.
+    """
+    known = {row.seq: row for row in connection.execute(_of(where.source)).all()}
+    for seq, payload in enumerate(payloads):
+        old = known.get(seq)
+        if old is None:
+            connection.execute(insert(outbox).values(**_row(where, seq, "text", payload, now_ms)))
+            continue
+        is_shown = old.message_id is not None and shown.get(seq) == payload
+        connection.execute(
+            update(outbox)
+            .where(outbox.c.id == old.id)
+            .values(
+                kind="text",
+                payload=payload,
+                state="sent" if is_shown else "planned",
+                sent_ms=now_ms if is_shown else None,
+                attempts=0,
+                error="",
+            )
+        )
+
+
+def begin_preview(connection: Connection, where: Plan, seq: int, payload: str, now_ms: int) -> int:
+    """A row for a preview about to be sent, so that a restart knows of it. Returns its id."""
+    values = _row(where, seq, "preview", payload, now_ms) | {"state": "sending", "attempts": 1}
+    return int(connection.execute(insert(outbox).values(**values).returning(outbox.c.id)).scalar_one())
+
+
+def find(connection: Connection, source: str, seq: int) -> OutboxRow | None:
+    row = connection.execute(_of(source).where(outbox.c.seq == seq)).first()
+    return None if row is None else _outbox_row(row)
+
+
+def due(
+    connection: Connection, platform: str, tenant: str, chat: str, now_ms: int
+) -> tuple[OutboxRow, int | None] | None:
+    """The chat's next message and how many ms to wait before it may go; None when nothing is planned."""
+    query = (
+        select(outbox)
+        .where(
+            outbox.c.platform == platform,
+            outbox.c.tenant == tenant,
+            outbox.c.chat == chat,
+            outbox.c.state == "planned",
+        )
+        .order_by(outbox.c.id)
+        .limit(1)
+    )
+    row = connection.execute(query).first()
+    if row is None:
+        return None
+    wait_ms = row.not_before_ms - now_ms
+    return _outbox_row(row), wait_ms if wait_ms > 0 else None
+
+
+def mark_sending(connection: Connection, row_id: int) -> None:
+    connection.execute(
+        update(outbox).where(outbox.c.id == row_id).values(state="sending", attempts=outbox.c.attempts + 1)
+    )
+
+
+def mark_sent(connection: Connection, row_id: int, message_id: str, payload: str, now_ms: int) -> None:
+    connection.execute(
+        update(outbox)
+        .where(outbox.c.id == row_id)
+        .values(state="sent", message_id=message_id, payload=payload, sent_ms=now_ms, error="")
+    )
+
+
+def mark_ended(connection: Connection, row_id: int, state: str, error: str) -> None:
+    """`unknown` or `refused`: nobody sends it again by itself."""
+    connection.execute(update(outbox).where(outbox.c.id == row_id).values(state=state, error=error))
+
+
+def replan_as_new(connection: Connection, row_id: int, error: str) -> None:
+    """Sends as a new message what could not be put in place of the old one."""
+    connection.execute(
+        update(outbox).where(outbox.c.id == row_id).values(state="planned", message_id=None, error=error)
+    )
+
+
+def put_off(connection: Connection, row_id: int, not_before_ms: int, error: str) -> None:
+    connection.execute(
+        update(outbox)
+        .where(outbox.c.id == row_id)
+        .values(state="planned", not_before_ms=not_before_ms, error=error)
+    )
+
+
+def hold_chat(connection: Connection, row: OutboxRow, not_before_ms: int) -> None:
+    """Puts every planned message of a chat off: the platform told us to wait there."""
+    connection.execute(
+        update(outbox)
+        .where(
+            outbox.c.platform == row.platform,
+            outbox.c.tenant == row.tenant,
+            outbox.c.chat == row.chat,
+            outbox.c.state == "planned",
+        )
+        .values(not_before_ms=not_before_ms)
+    )
+
+
+def take_back(
+    connection: Connection, platform: str, *, repeats_safely: bool, thread: str | None = None
+) -> None:
+    """At start: what was being sent when a process died. The caller holds the platform's lock.
+
+    A message that is on the platform is edited again, which harms nobody. One without an id is sent again
+    only where the platform refuses doubles; elsewhere it may have arrived, so it becomes `unknown`.
+    """
+    mine = [outbox.c.platform == platform, outbox.c.state == "sending"]
+    if thread is not None:
+        mine.append(outbox.c.thread == thread)
+    has_id, is_preview = outbox.c.message_id.is_not(None), outbox.c.kind == "preview"
+    for extra, state in (
+        ((has_id, is_preview), "sent"),
+        ((has_id,), "planned"),
+        ((is_preview,), "unknown"),
+        ((), "planned" if repeats_safely else "unknown"),
+    ):
+        connection.execute(update(outbox).where(*mine, *extra).values(state=state))
+
+
+def waiting_chats(connection: Connection, platform: str, tenant: str) -> tuple[str, ...]:
+    query = (
+        select(outbox.c.chat)
+        .where(outbox.c.platform == platform, outbox.c.tenant == tenant, outbox.c.state == "planned")
+        .distinct()
+    )
+    return tuple(connection.execute(query).scalars())
+
+
+def _of(source: str) -> Any:
+    return select(outbox).where(outbox.c.source == source)
+
+
+def _row(where: Plan, seq: int, kind: str, payload: str, now_ms: int) -> dict[str, Any]:
+    return {
+        "source": where.source,
+        "seq": seq,
+        "turn_id": where.turn,
+        "platform": where.platform,
+        "tenant": where.tenant,
+        "chat": where.chat,
+        "thread": where.thread,
+        "kind": kind,
+        "payload": payload,
+        "created_ms": now_ms,
+    }
+
+
+def _outbox_row(row: Row[Any]) -> OutboxRow:
+    return OutboxRow(
+        id=row.id,
+        source=row.source,
+        seq=row.seq,
+        platform=row.platform,
+        tenant=row.tenant,
+        chat=row.chat,
+        payload=row.payload,
+        state=row.state,
+        message_id=row.message_id,
+        attempts=row.attempts,
+        not_before_ms=row.not_before_ms,
+    )

@@ -1,0 +1,264 @@
+"""Queries on persons, accounts, rooms and the streams that are the units of scope."""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, insert, select, update
+
+from trunkline.agent.scope import AccountId, PersonId, RoomId
+from trunkline.gateway.state.records import Account, Person, Room
+from trunkline.gateway.state.schema import account, inbox, outbox, person, room, room_member, session, stream
+
+SLUG_CHARS = 28
+RESERVED_SLUGS = frozenset({"rooms", "shared", "local"})
+
+
+def slugify(name: str, taken: Iterable[str] = ()) -> PersonId:
+    """A short ASCII slug for a name in any script, different from every one in `taken`."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    base = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:SLUG_CHARS].strip("-") or "person"
+    base = base if base[0].isalpha() else f"p-{base}"
+    used = RESERVED_SLUGS.union(taken)
+    candidate, n = base, 2
+    while candidate in used:
+        candidate, n = f"{base}-{n}", n + 1
+    return PersonId(candidate)
+
+
+def room_slug(platform: str, realm: str, chat: str) -> RoomId:
+    """A folder-safe name for a room, different for every (platform, realm, chat)."""
+    plain = "-".join(part for part in (platform, realm, chat) if part)
+    safe = re.sub(r"[^A-Za-z0-9_-]", "_", plain)[:60]
+    if safe == plain and "-" not in realm + chat.removeprefix("-"):
+        return RoomId(safe)
+    digest = hashlib.sha256("\0".join((platform, realm, chat)).encode()).hexdigest()[:10]
+    return RoomId(f"{safe}-{digest}")
+
+
+# Persons
+
+
+def list_people(connection: Connection) -> tuple[Person, ...]:
+    return tuple(_person(row) for row in connection.execute(select(person).order_by(person.c.slug)))
+
+
+def find_person(connection: Connection, slug: str) -> Person | None:
+    row = connection.execute(select(person).where(person.c.slug == slug)).first()
+    return None if row is None else _person(row)
+
+
+def add_person(
+    connection: Connection, slug: str, *, name: str, role: str, source: str, now_ms: int, language: str = ""
+) -> Person:
+    connection.execute(
+        insert(person).values(
+            slug=slug, name=name, role=role, source=source, language=language, created_ms=now_ms
+        )
+    )
+    found = find_person(connection, slug)
+    assert found is not None
+    return found
+
+
+def change_person(connection: Connection, person_id: int, **values: object) -> None:
+    connection.execute(update(person).where(person.c.id == person_id).values(**values))
+
+
+def owners(connection: Connection) -> tuple[Person, ...]:
+    query = select(person).where(person.c.role == "owner", ~person.c.suspended).order_by(person.c.id)
+    return tuple(_person(row) for row in connection.execute(query))
+
+
+# Accounts
+
+
+def _accounts() -> Select[Any]:
+    return select(
+        account,
+        person.c.id.label("p_id"),
+        person.c.slug,
+        person.c.name,
+        person.c.role,
+        person.c.timezone,
+        person.c.language,
+        person.c.source.label("p_source"),
+        person.c.suspended,
+    ).select_from(account.outerjoin(person, account.c.person_id == person.c.id))
+
+
+def find_account(connection: Connection, platform: str, realm: str, user_id: str) -> Account | None:
+    query = _accounts().where(
+        account.c.platform == platform, account.c.realm == realm, account.c.user_id == user_id
+    )
+    row = connection.execute(query).first()
+    return None if row is None else _account(row)
+
+
+def load_account(connection: Connection, account_id: AccountId) -> Account:
+    return _account(connection.execute(_accounts().where(account.c.id == account_id)).one())
+
+
+def accounts_of(connection: Connection, person_id: int) -> tuple[Account, ...]:
+    query = _accounts().where(account.c.person_id == person_id).order_by(account.c.id)
+    return tuple(_account(row) for row in connection.execute(query))
+
+
+def ensure_account(
+    connection: Connection, platform: str, realm: str, user_id: str, *, label: str, now_ms: int
+) -> Account:
+    """The account's row, made when it is new; its label follows what the platform shows now."""
+    found = find_account(connection, platform, realm, user_id)
+    if found is None:
+        connection.execute(
+            insert(account).values(
+                platform=platform, realm=realm, user_id=user_id, label=label, created_ms=now_ms
+            )
+        )
+    elif label and found.label != label:
+        connection.execute(update(account).where(account.c.id == found.id).values(label=label))
+    else:
+        return found
+    found = find_account(connection, platform, realm, user_id)
+    assert found is not None
+    return found
+
+
+def give_account(connection: Connection, account_id: AccountId, person_id: int | None, source: str) -> None:
+    """Makes an account a person's own, or nobody's."""
+    connection.execute(
+        update(account).where(account.c.id == account_id).values(person_id=person_id, source=source)
+    )
+
+
+def accounts_from(connection: Connection, source: str) -> tuple[Account, ...]:
+    query = _accounts().where(account.c.source == source)
+    return tuple(_account(row) for row in connection.execute(query))
+
+
+# Rooms
+
+
+def find_room(connection: Connection, platform: str, realm: str, chat: str) -> Room | None:
+    query = select(room).where(room.c.platform == platform, room.c.realm == realm, room.c.chat == chat)
+    row = connection.execute(query).first()
+    return None if row is None else _room(row)
+
+
+def load_room(connection: Connection, room_id: int) -> Room:
+    return _room(connection.execute(select(room).where(room.c.id == room_id)).one())
+
+
+def ensure_room(
+    connection: Connection, platform: str, realm: str, chat: str, *, title: str, now_ms: int
+) -> Room:
+    found = find_room(connection, platform, realm, chat)
+    if found is None:
+        slug = room_slug(platform, realm, chat)
+        connection.execute(
+            insert(room).values(
+                slug=slug, platform=platform, realm=realm, chat=chat, title=title, created_ms=now_ms
+            )
+        )
+    elif title and found.title != title:
+        connection.execute(update(room).where(room.c.id == found.id).values(title=title))
+    else:
+        return found
+    found = find_room(connection, platform, realm, chat)
+    assert found is not None
+    return found
+
+
+def change_room(connection: Connection, room_id: int, **values: object) -> None:
+    connection.execute(update(room).where(room.c.id == room_id).values(**values))
+
+
+def rooms_from(connection: Connection, source: str) -> tuple[Room, ...]:
+    return tuple(_room(row) for row in connection.execute(select(room).where(room.c.source == source)))
+
+
+def move_room(connection: Connection, platform: str, realm: str, old_chat: str, new_chat: str) -> None:
+    """A chat has a new id (a Telegram group became a supergroup): everything that names the old one follows.
+
+    The room keeps its slug, so its memory stays where it is. Does nothing when the new id is known already.
+    """
+    found = find_room(connection, platform, realm, old_chat)
+    if found is None or find_room(connection, platform, realm, new_chat) is not None:
+        return
+    change_room(connection, found.id, chat=new_chat)
+    for table in (session, inbox, outbox):
+        connection.execute(
+            update(table).where(table.c.platform == platform, table.c.chat == old_chat).values(chat=new_chat)
+        )
+
+
+def note_member(connection: Connection, room_id: int, account_id: AccountId, now_ms: int) -> None:
+    """Records that an account wrote in a room; one that had left is in again."""
+    where = (room_member.c.room_id == room_id, room_member.c.account_id == account_id)
+    row = connection.execute(select(room_member.c.left_ms).where(*where)).first()
+    if row is None:
+        connection.execute(
+            insert(room_member).values(room_id=room_id, account_id=account_id, first_ms=now_ms)
+        )
+    elif row.left_ms is not None:
+        connection.execute(update(room_member).where(*where).values(left_ms=None))
+
+
+def note_left(connection: Connection, room_id: int, account_id: AccountId, now_ms: int) -> None:
+    """Ends an account's access to a room's history."""
+    connection.execute(
+        update(room_member)
+        .where(room_member.c.room_id == room_id, room_member.c.account_id == account_id)
+        .values(left_ms=now_ms)
+    )
+
+
+# Streams
+
+
+def stream_of(connection: Connection, *, account_id: AccountId, room_id: int | None) -> int:
+    """The stream of a room, or of an account's direct chats when `room_id` is None; made when new."""
+    column, value = (stream.c.account_id, account_id) if room_id is None else (stream.c.room_id, room_id)
+    found = connection.execute(select(stream.c.id).where(column == value)).scalar()
+    if found is None:
+        found = connection.execute(
+            insert(stream).values({column.name: value}).returning(stream.c.id)
+        ).scalar_one()
+    return int(found)
+
+
+def _person(row: Row[Any]) -> Person:
+    return Person(
+        row.id,
+        PersonId(row.slug),
+        row.name,
+        row.role,
+        row.timezone,
+        row.language,
+        row.source,
+        row.suspended,
+    )
+
+
+def _account(row: Row[Any]) -> Account:
+    owner = None
+    if row.p_id is not None:
+        owner = Person(
+            row.p_id,
+            PersonId(row.slug),
+            row.name,
+            row.role,
+            row.timezone,
+            row.language,
+            row.p_source,
+            row.suspended,
+        )
+    return Account(AccountId(row.id), row.platform, row.realm, row.user_id, row.label, row.blocked, owner)
+
+
+def _room(row: Row[Any]) -> Room:
+    return Room(
+        row.id, RoomId(row.slug), row.platform, row.realm, row.chat, row.title, row.allowed, row.reported
+    )

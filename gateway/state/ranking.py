@@ -1,0 +1,109 @@
+"""What a hit is worth: BM25 over messages with the scope's own counts, spread to neighbours.
+
+Pure arithmetic over postings; the design and its figures are those of docs/benchmarks.md (`bench.recall`).
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from trunkline.gateway.state.fulltext import Posting
+
+# Tuned on the development questions of LoCoMo: chat messages are short, so their length counts little.
+K1 = 0.6
+B = 0.4
+NEIGHBOUR = 0.3
+# A session is its best window and a share of the next ones that don't lie beside a better one.
+SHARES = (1.0, 0.4, 0.2, 0.1)
+
+_SEQ_BITS = 28
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """How many messages the scope has in the index, and their mean length in words."""
+
+    messages: int
+    mean_words: float
+
+
+@dataclass(frozen=True, slots=True)
+class SessionScore:
+    """One session: its matching messages, their places from the best on, the groups of terms it covers."""
+
+    session_id: int
+    score: float
+    hits: frozenset[int]
+    centres: tuple[int, ...]
+    groups: frozenset[int]
+    best_ms: int
+
+
+@dataclass(slots=True)
+class Windows:
+    """Scores of messages and their neighbours, filled term by term."""
+
+    corpus: Corpus
+    hits: dict[int, Posting] = field(default_factory=dict)
+    _scores: dict[int, float] = field(default_factory=dict)
+    _groups: dict[int, set[int]] = field(default_factory=dict)
+
+    def add(self, postings: Iterable[Posting], frequency: int, group: int) -> None:
+        """Scores one term's postings. `frequency` is the number of messages of the scope that have it."""
+        rarity = idf(self.corpus.messages, frequency)
+        mean = max(self.corpus.mean_words, 1.0)
+        scores, hits, groups = self._scores, self.hits, self._groups
+        for posting in postings:
+            worth = rarity * (K1 + 1) / (1 + K1 * (1 - B + B * posting.words / mean))
+            at = (posting.session_id << _SEQ_BITS) | posting.seq
+            scores[at] = scores.get(at, 0.0) + worth
+            spread = NEIGHBOUR * worth
+            scores[at - 1] = scores.get(at - 1, 0.0) + spread
+            scores[at + 1] = scores.get(at + 1, 0.0) + spread
+            hits[posting.id] = posting
+            groups.setdefault(posting.id, set()).add(group)
+
+    def remove(self, ids: Iterable[int]) -> None:
+        """Takes messages out of the result."""
+        for one in ids:
+            self.hits.pop(one, None)
+
+    def sessions(self, bonus: Mapping[int, float]) -> list[SessionScore]:
+        """Every session with a hit, best first. `bonus` is added by message id, once for a session."""
+        by_session: dict[int, list[Posting]] = {}
+        for posting in self.hits.values():
+            by_session.setdefault(posting.session_id, []).append(posting)
+        found = [self._session(session_id, hits, bonus) for session_id, hits in by_session.items()]
+        found.sort(key=lambda one: (-one.score, -one.best_ms))
+        return found
+
+    def _session(self, session_id: int, hits: list[Posting], bonus: Mapping[int, float]) -> SessionScore:
+        base = session_id << _SEQ_BITS
+        worth = {hit.seq: self._scores[base | hit.seq] + bonus.get(hit.id, 0.0) for hit in hits}
+        ranked = sorted(hits, key=lambda hit: (-worth[hit.seq], -hit.created_ms))
+        extra = max(bonus.get(hit.id, 0.0) for hit in hits)
+        windows = (self._scores[base | hit.seq] for hit in _apart(ranked))
+        return SessionScore(
+            session_id,
+            extra + sum(share * value for share, value in zip(SHARES, windows, strict=False)),
+            frozenset(hit.id for hit in hits),
+            tuple(hit.seq for hit in ranked),
+            frozenset().union(*(self._groups[hit.id] for hit in hits)),
+            ranked[0].created_ms,
+        )
+
+
+def _apart(ranked: Iterable[Posting]) -> list[Posting]:
+    """The best hits of which none is the neighbour of another, as many as count."""
+    chosen: list[Posting] = []
+    for hit in ranked:
+        if all(abs(hit.seq - other.seq) > 1 for other in chosen):
+            chosen.append(hit)
+            if len(chosen) == len(SHARES):
+                break
+    return chosen
+
+
+def idf(messages: int, frequency: int) -> float:
+    """Robertson's inverse document frequency, never below zero."""
+    return math.log(1 + (max(messages - frequency, 0) + 0.5) / (frequency + 0.5))

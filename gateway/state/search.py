@@ -1,0 +1,277 @@
+"""Finds past sessions within a scope: query, postings, ranking, filters, excerpts.
+
+`query` reads the text, `fulltext` holds the postings, `ranking` weighs them, `transcripts` shows the result.
+The work of one search is bounded, however common the words.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, tzinfo
+from typing import Any, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from sqlalchemy import Connection, Row, func, or_, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from trunkline.agent.ports import (
+    SearchFailed,
+    SearchOutcome,
+    SearchQuery,
+    SessionCard,
+    SessionHit,
+    SessionView,
+    TranscriptLine,
+)
+from trunkline.agent.scope import PersonScope, Scope
+from trunkline.gateway.state import transcripts
+from trunkline.gateway.state.candidates import collect, leave_out, reach_of
+from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.dates import YEAR_ONLY, Day, named_days
+from trunkline.gateway.state.messages import index_is_degraded, streams_of
+from trunkline.gateway.state.query import Query, parse
+from trunkline.gateway.state.ranking import SessionScore, Windows
+from trunkline.gateway.state.schema import person, session
+
+T = TypeVar("T")
+
+MAX_SESSIONS = 100
+MAX_TITLES = 100
+MAX_DAY_SESSIONS = 500
+
+# In units of inverse document frequency: a word of one message in 100 is worth about 4.6.
+DAY_WEIGHT = 12.0
+TITLE_WEIGHT = 1.5
+AUTOMATION_SHARE = 0.5
+# With newest or oldest first, only sessions with this share of the best score take part.
+SORTED_SHARE = 0.5
+
+EXCERPT_WINDOWS = 3
+EXCERPT_CHARS = 500
+EXCHANGE_CHARS = 240
+
+
+class StoreSearch:
+    """`SessionSearch` over state.db. Every method raises SearchFailed when the store can't answer."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def browse(self, scope: Scope, limit: int) -> tuple[SessionCard, ...]:
+        return await self._read(
+            lambda connection: transcripts.browse(connection, streams_of(connection, scope), limit)
+        )
+
+    async def search(self, scope: Scope, query: SearchQuery) -> SearchOutcome:
+        return await self._read(lambda connection: search(connection, scope, query))
+
+    async def read(self, scope: Scope, session: str, max_chars: int) -> SessionView | None:
+        def work(connection: Connection) -> SessionView | None:
+            row = transcripts.find_session(connection, streams_of(connection, scope), session)
+            return None if row is None else transcripts.read(connection, row, max_chars)
+
+        return await self._read(work)
+
+    async def around(self, scope: Scope, session: str, message_id: int, window: int) -> SessionView | None:
+        def work(connection: Connection) -> SessionView | None:
+            row = transcripts.find_session(connection, streams_of(connection, scope), session)
+            return None if row is None else transcripts.around(connection, row, message_id, window)
+
+        return await self._read(work)
+
+    async def context_of(self, scope: Scope, session: str, message_ids: Sequence[int], max_chars: int) -> str:
+        def work(connection: Connection) -> str:
+            row = transcripts.find_session(connection, streams_of(connection, scope), session)
+            return "" if row is None else transcripts.context(connection, row, message_ids, max_chars)
+
+        return await self._read(work)
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        try:
+            return await self._database.read(work)
+        except SQLAlchemyError as error:
+            raise SearchFailed("The search index can't be read; `trunkline doctor` says why.") from error
+
+
+def search(connection: Connection, scope: Scope, query: SearchQuery) -> SearchOutcome:
+    """`StoreSearch.search` inside a read of the caller's. Raises the database's own errors."""
+    degraded = index_is_degraded(connection)
+    streams = streams_of(connection, scope)
+    reach = reach_of(connection, streams, query)
+    if not reach.streams or not reach.tables:
+        return SearchOutcome((), degraded=degraded)
+    zone = _timezone(connection, scope)
+    days = named_days(query.text, datetime.now(zone).date())
+    asked = parse(query.text)
+    windows = collect(connection, asked, reach)
+    leave_out(connection, windows, asked, reach, query)
+    found, relaxed = _narrow(windows.sessions(_day_bonus(windows, days, zone)), asked)
+    found = _with_titles(connection, streams, found, asked, query)
+    if days:
+        found = _with_days(connection, streams, found, days, zone, query)
+    rows = transcripts.sessions_by_row(connection, streams, [one.session_id for one in found[:MAX_SESSIONS]])
+    hits: list[SessionHit] = []
+    for one in _in_order(found, rows, query):
+        hit = _hit(connection, rows[one.session_id], one, asked, query)
+        if hit is not None:
+            hits.append(hit)
+        if len(hits) >= query.limit:
+            break
+    return SearchOutcome(tuple(hits), relaxed=relaxed and bool(hits), degraded=degraded)
+
+
+def _day_bonus(windows: Windows, days: Sequence[Day], zone: tzinfo) -> dict[int, float]:
+    if not days:
+        return {}
+    bonus: dict[int, float] = {}
+    for posting in windows.hits.values():
+        written = datetime.fromtimestamp(posting.created_ms / 1000, zone).date()
+        bonus[posting.id] = DAY_WEIGHT * max(day.closeness(written) for day in days)
+    return bonus
+
+
+def _narrow(found: list[SessionScore], asked: Query) -> tuple[list[SessionScore], bool]:
+    """Keeps sessions with every quoted phrase (every word, after AND) if there are any; else says `relaxed`.
+
+    A query of nothing but phrases is never relaxed.
+    """
+    every = {term.group for term in asked.terms}
+    quoted = {term.group for term in asked.terms if term.exact}
+    needed = every if asked.all_words else quoted
+    kept = [one for one in found if needed <= one.groups]
+    if not kept and needed and quoted != every:
+        return found, True
+    return kept, not any(every <= one.groups for one in kept)
+
+
+def _with_titles(
+    connection: Connection,
+    streams: Sequence[int],
+    found: list[SessionScore],
+    asked: Query,
+    query: SearchQuery,
+) -> list[SessionScore]:
+    """Adds what a session's title is worth, and sessions that only their title finds."""
+    if not asked.terms:
+        return found
+    matches = {
+        term.group: or_(
+            *(func.lower(session.c.title).contains(surface, autoescape=True) for surface in term.surfaces)
+        )
+        for term in asked.terms
+    }
+    rows = connection.execute(
+        select(session.c.id, session.c.public_id, session.c.last_ms, *matches.values())
+        .where(session.c.stream_id.in_(streams), session.c.title != "", or_(*matches.values()))
+        .order_by(session.c.last_ms.desc())
+        .limit(MAX_TITLES)
+    ).all()
+    titled = {
+        row[0]: (row, frozenset(group for group, held in zip(matches, row[3:], strict=True) if held))
+        for row in rows
+    }
+    for at, one in enumerate(found):
+        if one.session_id in titled:
+            _, groups = titled.pop(one.session_id)
+            found[at] = replace(one, score=one.score + TITLE_WEIGHT * len(groups), groups=one.groups | groups)
+    if query.since is None and query.until is None and query.platform is None and "tool" not in query.roles:
+        found += [
+            SessionScore(row[0], TITLE_WEIGHT * len(groups), frozenset(), (), groups, row[2])
+            for row, groups in titled.values()
+            if row[1] != query.exclude_session
+        ]
+    return sorted(found, key=lambda one: (-one.score, -one.best_ms))
+
+
+def _with_days(
+    connection: Connection,
+    streams: Sequence[int],
+    found: list[SessionScore],
+    days: Sequence[Day],
+    zone: tzinfo,
+    query: SearchQuery,
+) -> list[SessionScore]:
+    """Adds the sessions of the days that a query names, although none of its words was found there."""
+    if query.since is not None or query.until is not None or query.platform is not None:
+        return found
+    known = {one.session_id for one in found}
+    rows = connection.execute(
+        select(session.c.id, session.c.public_id, session.c.started_ms, session.c.last_ms)
+        .where(session.c.stream_id.in_(streams))
+        .order_by(session.c.last_ms.desc())
+        .limit(MAX_DAY_SESSIONS)
+    )
+    for row in rows:
+        if row.id in known or row.public_id == query.exclude_session:
+            continue
+        dates = {datetime.fromtimestamp(ms / 1000, zone).date() for ms in (row.started_ms, row.last_ms)}
+        closeness = max(day.closeness(one) for day in days for one in dates)
+        if closeness > YEAR_ONLY:
+            found.append(
+                SessionScore(row.id, closeness * DAY_WEIGHT, frozenset(), (), frozenset(), row.last_ms)
+            )
+    return sorted(found, key=lambda one: (-one.score, -one.best_ms))
+
+
+def _in_order(
+    found: Sequence[SessionScore], rows: dict[int, Row[Any]], query: SearchQuery
+) -> list[SessionScore]:
+    """The sessions that may be shown, in the order asked for; scheduled runs rank below people."""
+    shown = [
+        replace(one, score=one.score * AUTOMATION_SHARE)
+        if rows[one.session_id].origin == "scheduled"
+        else one
+        for one in found
+        if one.session_id in rows
+    ]
+    shown.sort(key=lambda one: -one.score)
+    if query.sort == "relevance" or not shown:
+        return shown
+    good = [one for one in shown if one.score >= SORTED_SHARE * shown[0].score]
+    return sorted(good, key=lambda one: one.best_ms, reverse=query.sort == "newest")
+
+
+def _hit(
+    connection: Connection, row: Row[Any], one: SessionScore, asked: Query, query: SearchQuery
+) -> SessionHit | None:
+    """What is shown of a session; None when its matches turn out to be withdrawn."""
+    is_current = row.public_id == query.exclude_session
+    surfaces = tuple(surface for term in asked.terms for surface in term.surfaces)
+    centres = _apart(one.centres)
+    places = {seq + step for seq in centres for step in (-1, 0, 1)}
+    lines = tuple(
+        transcripts.line(found, matched=found.id in one.hits, max_chars=EXCERPT_CHARS, surfaces=surfaces)
+        for found in transcripts.lines_at(connection, row, places, only_compacted=is_current)
+        if found.role in query.roles or found.id in one.hits or found.role != "tool"
+    )
+    if one.hits and not any(line.matched for line in lines):
+        return None
+    opening: tuple[TranscriptLine, ...] = ()
+    closing: tuple[TranscriptLine, ...] = ()
+    if not is_current:
+        opening = transcripts.exchange(connection, row, last=False, max_chars=EXCHANGE_CHARS)
+        closing = transcripts.exchange(connection, row, last=True, max_chars=EXCHANGE_CHARS)
+    return SessionHit(transcripts.card(connection, row), one.score, lines, opening, closing)
+
+
+def _apart(centres: Sequence[int]) -> list[int]:
+    """The best few places that don't lie within each other's window."""
+    chosen: list[int] = []
+    for seq in centres:
+        if all(abs(seq - other) > 2 for other in chosen):
+            chosen.append(seq)
+        if len(chosen) == EXCERPT_WINDOWS:
+            break
+    return chosen
+
+
+def _timezone(connection: Connection, scope: Scope) -> tzinfo:
+    if isinstance(scope, PersonScope):
+        name = connection.execute(
+            select(person.c.timezone).where(person.c.slug == scope.person)
+        ).scalar_one_or_none()
+        if name:
+            try:
+                return ZoneInfo(name)
+            except (ZoneInfoNotFoundError, ValueError):
+                return UTC
+    return UTC

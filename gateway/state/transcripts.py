@@ -1,0 +1,235 @@
+"""Reads sessions back for people and models: cards, lines, stretches. Undone and redacted text never appears.
+
+Everything takes the streams of a scope; a session outside of them reads like one that does not exist.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, and_, func, or_, select
+
+from trunkline.agent.ports import SessionCard, SessionView, TranscriptLine
+from trunkline.gateway.state.analyser import fold
+from trunkline.gateway.state.messages import VISIBLE, tool_calls_from_json
+from trunkline.gateway.state.schema import account, message, person, session
+
+PREVIEW_CHARS = 160
+LINE_CHARS = 4000
+TOOL_LINE_CHARS = 600
+CALL_CHARS = 300
+PAGE_MESSAGES = 400
+MAX_WINDOW = 100
+
+# How far `context` looks around a match, in messages.
+CONTEXT_REACH = 400
+
+
+def browse(
+    connection: Connection, streams: Sequence[int], limit: int, platform: str | None = None
+) -> tuple[SessionCard, ...]:
+    """The sessions with the newest messages, newest first."""
+    query = _sessions(streams).where(session.c.message_count > 0)
+    if platform is not None:
+        query = query.where(session.c.platform == platform)
+    rows = connection.execute(query.order_by(session.c.last_ms.desc(), session.c.id.desc()).limit(limit))
+    return tuple(card(connection, row) for row in rows.all())
+
+
+def find_session(connection: Connection, streams: Sequence[int], public_id: str) -> Row[Any] | None:
+    return connection.execute(_sessions(streams).where(session.c.public_id == public_id)).one_or_none()
+
+
+def sessions_by_row(
+    connection: Connection, streams: Sequence[int], ids: Iterable[int]
+) -> dict[int, Row[Any]]:
+    rows = connection.execute(_sessions(streams).where(session.c.id.in_(list(ids))))
+    return {row.id: row for row in rows}
+
+
+def card(connection: Connection, row: Row[Any]) -> SessionCard:
+    """The card of a session's row, with its first words of a person as the preview."""
+    first = connection.execute(
+        _visible(row.id).where(message.c.role == "user").order_by(message.c.seq).limit(1)
+    ).one_or_none()
+    preview = "" if first is None else shorten(" ".join(first.content.split()), PREVIEW_CHARS)
+    return SessionCard(
+        row.public_id,
+        row.title,
+        row.platform,
+        when(row.started_ms),
+        when(row.last_ms),
+        row.message_count,
+        preview,
+    )
+
+
+def read(connection: Connection, row: Row[Any], max_chars: int) -> SessionView:
+    """The start and the end of a session, half of `max_chars` each; all of it where it fits."""
+    size = connection.execute(select(func.count()).select_from(_visible(row.id).subquery())).scalar_one()
+    head = list(connection.execute(_visible(row.id).order_by(message.c.seq).limit(PAGE_MESSAGES)))
+    tail = list(connection.execute(_visible(row.id).order_by(message.c.seq.desc()).limit(PAGE_MESSAGES)))
+    lines = _fitting([line(one) for one in head], max_chars)
+    if len(lines) < size:
+        lines = _fitting([line(one) for one in head], max_chars // 2)
+        known = {one.id for one in lines}
+        used = sum(len(one.text) for one in lines)
+        rest = _fitting([line(one) for one in tail if one.id not in known], max_chars - used)
+        lines.extend(reversed(rest))
+    return SessionView(card(connection, row), tuple(lines), size - len(lines))
+
+
+def around(connection: Connection, row: Row[Any], message_id: int, window: int) -> SessionView | None:
+    """`window` messages (at most MAX_WINDOW) on each side of one; None when the session doesn't have it."""
+    centre = connection.execute(_visible(row.id).where(message.c.id == message_id)).one_or_none()
+    if centre is None:
+        return None
+    width = max(0, min(window, MAX_WINDOW))
+    before = connection.execute(
+        _visible(row.id).where(message.c.seq < centre.seq).order_by(message.c.seq.desc()).limit(width)
+    ).all()
+    after = connection.execute(
+        _visible(row.id).where(message.c.seq > centre.seq).order_by(message.c.seq).limit(width)
+    ).all()
+    size = connection.execute(select(func.count()).select_from(_visible(row.id).subquery())).scalar_one()
+    lines = [line(one) for one in reversed(before)]
+    lines.append(line(centre, matched=True))
+    lines.extend(line(one) for one in after)
+    return SessionView(card(connection, row), tuple(lines), size - len(lines))
+
+
+def context(connection: Connection, row: Row[Any], message_ids: Sequence[int], max_chars: int) -> str:
+    """A transcript as text, the messages nearest to the given ones first, in order, gaps marked by `[…]`."""
+    centres = connection.execute(
+        select(message.c.seq).where(message.c.session_id == row.id, message.c.id.in_(list(message_ids)))
+    ).scalars()
+    at = sorted(centres) or [1]
+    rows = connection.execute(
+        _visible(row.id)
+        .where(message.c.seq.between(at[0] - CONTEXT_REACH, at[-1] + CONTEXT_REACH))
+        .order_by(message.c.seq)
+        .limit(PAGE_MESSAGES * 10)
+    ).all()
+    nearest = sorted(rows, key=lambda one: min(abs(one.seq - seq) for seq in at))
+    chosen: dict[int, str] = {}
+    used = 0
+    for one in nearest:
+        shown = line(one)
+        written = f"[{shown.created.isoformat(timespec='seconds')}] {shown.author}: {shown.text}"
+        written = shorten(written, max(0, max_chars - used - 8))
+        if not written or (chosen and used + len(written) + 8 > max_chars):
+            break
+        chosen[one.seq] = written
+        used += len(written) + 8
+    return "\n".join(_with_gaps(chosen))[:max_chars]
+
+
+def exchange(
+    connection: Connection, row: Row[Any], *, last: bool, max_chars: int
+) -> tuple[TranscriptLine, ...]:
+    """The first or the last question and answer of a session, each line cut to `max_chars`."""
+    order = message.c.seq.desc() if last else message.c.seq
+    rows = connection.execute(
+        _visible(row.id).where(message.c.role != "tool", message.c.content != "").order_by(order).limit(2)
+    ).all()
+    return tuple(line(one, max_chars=max_chars) for one in (reversed(rows) if last else rows))
+
+
+def every_line(connection: Connection, row: Row[Any], max_chars: int) -> Iterator[TranscriptLine]:
+    """All of a session in order, a page of messages at a time, each line cut to `max_chars`."""
+    after = -1
+    while page := connection.execute(
+        _visible(row.id).where(message.c.seq > after).order_by(message.c.seq).limit(PAGE_MESSAGES)
+    ).all():
+        yield from (line(one, max_chars=max_chars) for one in page)
+        after = page[-1].seq
+
+
+def lines_at(
+    connection: Connection, row: Row[Any], seqs: Iterable[int], *, only_compacted: bool = False
+) -> list[Row[Any]]:
+    """The messages of a session at these places, in order."""
+    query = _visible(row.id).where(message.c.seq.in_(sorted(seqs))).order_by(message.c.seq)
+    if only_compacted:
+        query = query.where(message.c.state == "compacted")
+    return list(connection.execute(query))
+
+
+def line(
+    row: Row[Any], *, matched: bool = False, max_chars: int = LINE_CHARS, surfaces: Sequence[str] = ()
+) -> TranscriptLine:
+    """One message as it may be shown, cut to `max_chars` around the first of the `surfaces`."""
+    if row.role == "tool":
+        author = row.tool_name or "tool"
+        max_chars = min(max_chars, TOOL_LINE_CHARS)
+    elif row.role == "assistant":
+        author = row.label or "assistant"
+    else:
+        author = row.label or row.name or "user"
+    calls = [
+        f"[{call.name} {shorten(call.arguments, CALL_CHARS)}]"
+        for call in tool_calls_from_json(row.tool_calls)
+    ]
+    shown = " ".join(part for part in (row.content, *calls) if part)
+    return TranscriptLine(
+        row.id, row.role, author, excerpt(shown, surfaces, max_chars), when(row.created_ms), matched
+    )
+
+
+def excerpt(text: str, surfaces: Sequence[str], max_chars: int) -> str:
+    """At most `max_chars` of a text, around the first place where one of the folded surfaces stands."""
+    if len(text) <= max_chars:
+        return text
+    folded = fold(text)
+    places = [place for place in (folded.find(surface) for surface in surfaces) if place >= 0]
+    start = max(0, min(places, default=0) - max_chars // 3)
+    # Folding may change lengths; the place is then a little off, which the margin bears.
+    start = min(start, len(text) - max_chars)
+    before, after = ("…" if start else ""), ("…" if start + max_chars < len(text) else "")
+    return f"{before}{text[start + len(before) : start + max_chars - len(after)]}{after}"
+
+
+def shorten(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else text[: max(0, max_chars - 1)] + "…"
+
+
+def when(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def _sessions(streams: Sequence[int]) -> Select[Any]:
+    return select(session).where(session.c.stream_id.in_(streams), session.c.private.is_(False))
+
+
+def _visible(session_row_id: int) -> Select[Any]:
+    return (
+        select(message, account.c.label, person.c.name)
+        .outerjoin(account, account.c.id == message.c.account_id)
+        .outerjoin(person, person.c.id == account.c.person_id)
+        .where(
+            and_(message.c.session_id == session_row_id, message.c.state.in_(VISIBLE)),
+            or_(message.c.content != "", message.c.tool_calls.is_not(None)),
+        )
+    )
+
+
+def _fitting(lines: Sequence[TranscriptLine], max_chars: int) -> list[TranscriptLine]:
+    """The first lines that fit together."""
+    fitting: list[TranscriptLine] = []
+    for one in lines:
+        max_chars -= len(one.text)
+        if max_chars < 0:
+            break
+        fitting.append(one)
+    return fitting
+
+
+def _with_gaps(by_seq: dict[int, str]) -> list[str]:
+    written: list[str] = []
+    previous: int | None = None
+    for seq in sorted(by_seq):
+        if previous is not None and seq != previous + 1:
+            written.append("[…]")
+        written.append(by_seq[seq])
+        previous = seq
+    return written

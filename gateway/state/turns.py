@@ -1,0 +1,207 @@
+"""Queries on turns and their steps. Every commit of a turn checks its fencing token, the attempt's number."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, insert, select, update
+
+from trunkline.agent.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
+from trunkline.agent.ports import TurnLost
+from trunkline.agent.scope import AccountId
+from trunkline.gateway.clock import now_ms
+from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.messages import NewMessage, add_message, tool_calls_from_json
+from trunkline.gateway.state.schema import message, session, step, turn, usage
+
+
+@dataclass(frozen=True, slots=True)
+class TurnKey:
+    """A running turn and the attempt that may commit for it."""
+
+    turn: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRow:
+    """What later work needs of a turn: where its messages go and who pays."""
+
+    key: TurnKey
+    session: int
+    stream: int
+    account: AccountId
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """One model call's tokens, under the purpose that the person sees in /usage."""
+
+    purpose: str
+    model: str
+    usage: Usage
+
+
+def begin(
+    connection: Connection, session_id: int, stream: int, account: AccountId, owner: str, stamp_ms: int
+) -> TurnRow:
+    """A new running turn."""
+    turn_id = connection.execute(
+        insert(turn)
+        .values(session_id=session_id, account_id=account, owner=owner, started_ms=stamp_ms)
+        .returning(turn.c.id)
+    ).scalar_one()
+    return TurnRow(TurnKey(turn_id, 1), session_id, stream, account)
+
+
+def resume(connection: Connection, turn_id: int, owner: str) -> TurnRow | None:
+    """Takes an interrupted turn over, raising its attempt; None when it has ended meanwhile."""
+    row = connection.execute(
+        select(turn.c.attempt, turn.c.session_id, turn.c.account_id, session.c.stream_id)
+        .join(session, turn.c.session_id == session.c.id)
+        .where(turn.c.id == turn_id, turn.c.state == "running")
+    ).first()
+    if row is None:
+        return None
+    attempt = row.attempt + 1
+    connection.execute(update(turn).where(turn.c.id == turn_id).values(attempt=attempt, owner=owner))
+    return TurnRow(TurnKey(turn_id, attempt), row.session_id, row.stream_id, AccountId(row.account_id))
+
+
+def recorded(connection: Connection, turn_id: int) -> tuple[UserMessage, tuple[Message, ...]]:
+    """The turn's user message, and the steps committed after it."""
+    rows = connection.execute(
+        select(message).where(message.c.turn_id == turn_id).order_by(message.c.seq)
+    ).all()
+    said_first, steps = UserMessage("", ""), list[Message]()
+    for row in rows:
+        if row.role == "user":
+            sent = row.content if row.sent is None else row.sent
+            said_first = UserMessage(row.content, sent)
+        elif row.role == "assistant":
+            calls = tool_calls_from_json(row.tool_calls)
+            steps.append(AssistantMessage(row.content, calls, row.finish_reason, row.interrupted))
+        else:
+            steps.append(ToolMessage(row.tool_call_id, row.tool_name, row.content, row.is_error))
+    return said_first, tuple(steps)
+
+
+def end(connection: Connection, key: TurnKey, state: str, reason: str, stamp_ms: int) -> None:
+    """Ends the turn as done, stopped or failed. Raises TurnLost when another attempt holds it."""
+    _check(connection, key)
+    connection.execute(
+        update(turn).where(turn.c.id == key.turn).values(state=state, reason=reason, ended_ms=stamp_ms)
+    )
+
+
+def add_usage(
+    connection: Connection, row: TurnRow, spent: Sequence[Spent], room_id: int | None, stamp_ms: int
+) -> None:
+    """Counts model calls to the account that asked and to the session."""
+    for call in spent:
+        connection.execute(
+            insert(usage).values(
+                account_id=row.account,
+                room_id=room_id,
+                session_id=row.session,
+                turn_id=row.key.turn,
+                purpose=call.purpose,
+                model=call.model,
+                prompt_tokens=call.usage.prompt_tokens,
+                cached_tokens=call.usage.cached_tokens,
+                completion_tokens=call.usage.completion_tokens,
+                created_ms=stamp_ms,
+            )
+        )
+    total = sum((call.usage for call in spent), Usage())
+    connection.execute(
+        update(session)
+        .where(session.c.id == row.session)
+        .values(
+            prompt_tokens=session.c.prompt_tokens + total.prompt_tokens,
+            cached_tokens=session.c.cached_tokens + total.cached_tokens,
+            completion_tokens=session.c.completion_tokens + total.completion_tokens,
+        )
+    )
+
+
+class StoreRecorder:
+    """The TurnRecorder of one attempt at a turn."""
+
+    def __init__(self, database: Database, row: TurnRow, mask: Callable[[str], str]) -> None:
+        self._database = database
+        self._row = row
+        self._mask = mask
+
+    async def record_calls(self, step_n: int, message: AssistantMessage, usage: Usage) -> None:
+        stamp_ms = now_ms()
+
+        def work(connection: Connection) -> None:
+            _check(connection, self._row.key)
+            connection.execute(
+                insert(step).values(
+                    turn_id=self._row.key.turn,
+                    n=step_n,
+                    state="calling",
+                    finish_reason=message.finish_reason,
+                    started_ms=stamp_ms,
+                )
+            )
+            add_message(connection, said(self._row, message, stamp_ms, step_n=step_n, mask=self._mask))
+
+        await self._database.write(work)
+
+    async def record_results(self, step_n: int, results: Sequence[ToolMessage]) -> None:
+        stamp_ms = now_ms()
+
+        def work(connection: Connection) -> None:
+            _check(connection, self._row.key)
+            for result in results:
+                add_message(connection, self._result(step_n, result, stamp_ms))
+            connection.execute(
+                update(step)
+                .where(step.c.turn_id == self._row.key.turn, step.c.n == step_n)
+                .values(state="done", ended_ms=stamp_ms)
+            )
+
+        await self._database.write(work)
+
+    def _result(self, step_n: int, result: ToolMessage, stamp_ms: int) -> NewMessage:
+        return NewMessage(
+            session_id=self._row.session,
+            turn_id=self._row.key.turn,
+            step_n=step_n,
+            role="tool",
+            content=self._mask(result.content),
+            tool_call_id=result.call_id,
+            tool_name=result.name,
+            is_error=result.is_error,
+            created_ms=stamp_ms,
+        )
+
+
+def said(
+    row: TurnRow, message: AssistantMessage, stamp_ms: int, *, step_n: int, mask: Callable[[str], str]
+) -> NewMessage:
+    """An assistant message of a turn as the row to store."""
+    return NewMessage(
+        session_id=row.session,
+        turn_id=row.key.turn,
+        step_n=step_n,
+        role="assistant",
+        content=mask(message.text),
+        tool_calls=message.tool_calls,
+        interrupted=message.interrupted,
+        finish_reason=message.finish_reason,
+        created_ms=stamp_ms,
+    )
+
+
+def _check(connection: Connection, key: TurnKey) -> None:
+    """Raises TurnLost unless the turn runs and this attempt holds it."""
+    held = connection.execute(
+        select(turn.c.id).where(
+            turn.c.id == key.turn, turn.c.attempt == key.attempt, turn.c.state == "running"
+        )
+    ).first()
+    if held is None:
+        raise TurnLost(f"turn {key.turn} is no longer attempt {key.attempt}'s")

@@ -1,0 +1,491 @@
+"""The Telegram adapter as the house uses it: the real library against the emulated Bot API over HTTP."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from tests.adapters.telegram_house import ANN, FAST, Inbox, adapter_for, running
+from tests.emulators.base import Fault
+from tests.emulators.telegram import TelegramEmulator
+from tests.emulators.telegram_methods import FloodLimits
+from trunkline.adapters.base import (
+    AdapterError,
+    Attachment,
+    AttachmentKind,
+    ChatRef,
+    Chunk,
+    CommandSpec,
+    Entity,
+    OutboundMessage,
+    RateLimited,
+    Rejected,
+    Unauthorized,
+    Unavailable,
+    Uncertain,
+    Unreachable,
+)
+from trunkline.adapters.telegram import MENU_BYTES, TelegramAdapter, command_menu
+
+GROUP = -1002000000001
+FORUM = -1002000000002
+
+
+@pytest.fixture
+async def telegram() -> AsyncIterator[TelegramEmulator]:
+    async with TelegramEmulator().running() as emulator:
+        yield emulator
+    assert emulator.violations == []
+
+
+@pytest.fixture
+def inbox() -> Inbox:
+    return Inbox()
+
+
+@pytest.fixture
+async def adapter(telegram: TelegramEmulator, inbox: Inbox) -> AsyncIterator[TelegramAdapter]:
+    async with running(adapter_for(telegram), inbox, telegram) as adapter:
+        yield adapter
+
+
+def to(chat: int, text: str = "hello", **options: object) -> OutboundMessage:
+    thread = options.pop("thread", None)
+    chunk = Chunk(text, options.pop("entities", ()))  # type: ignore[arg-type]
+    where = ChatRef(str(chat), None if thread is None else str(thread))
+    return replace(OutboundMessage(where, chunk), **options)  # type: ignore[arg-type]
+
+
+# connecting
+
+
+async def test_the_house_learns_the_bots_own_id(adapter: TelegramAdapter, inbox: Inbox) -> None:
+    assert inbox.tenants == ["123456789"]
+
+
+async def test_a_refused_token_is_told_in_one_sentence_that_does_not_quote_it(
+    telegram: TelegramEmulator, inbox: Inbox
+) -> None:
+    adapter = TelegramAdapter("42:wrong", base_url=telegram.url)
+
+    with pytest.raises(Unauthorized, match="BotFather") as caught:
+        await adapter.run(inbox.deliver, inbox.tenants.append)
+
+    assert "42:wrong" not in str(caught.value)
+    assert caught.value.__suppress_context__
+    assert inbox.tenants == []
+
+
+def test_an_empty_token_is_refused_before_connecting() -> None:
+    with pytest.raises(Unauthorized, match="TELEGRAM_BOT_TOKEN"):
+        TelegramAdapter("")
+
+
+async def test_a_server_that_cannot_be_reached_is_unavailable(inbox: Inbox) -> None:
+    adapter = TelegramAdapter("42:token", base_url="http://127.0.0.1:1", pacing=FAST)
+
+    with pytest.raises(Unavailable):
+        await adapter.run(inbox.deliver, inbox.tenants.append)
+
+
+async def test_a_webhook_left_behind_is_removed_and_its_backlog_kept(
+    telegram: TelegramEmulator, inbox: Inbox
+) -> None:
+    telegram.webhook_url = "https://example.org/hook"
+    await telegram.direct_message(ANN, "while you were away")
+
+    async with running(adapter_for(telegram), inbox, telegram):
+        assert (await inbox.next()).text == "while you were away"
+
+
+async def test_the_same_adapter_runs_again_after_it_ended(telegram: TelegramEmulator, inbox: Inbox) -> None:
+    adapter = adapter_for(telegram)
+    async with running(adapter, inbox, telegram):
+        pass
+
+    async with running(adapter, inbox, telegram):
+        await telegram.direct_message(ANN, "second life")
+        assert (await inbox.next()).text == "second life"
+
+
+async def test_the_token_stays_out_of_the_logs(
+    telegram: TelegramEmulator, inbox: Inbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    telegram.fail_next("getUpdates", Fault(status=502))
+    async with running(adapter_for(telegram), inbox, telegram) as adapter:
+        await telegram.direct_message(ANN, "hi")
+        await inbox.count(1)
+        await adapter.send(to(ANN))
+
+    assert "poll failed" in caplog.text
+    assert telegram.token not in caplog.text
+
+
+# the menu
+
+
+async def test_the_menu_is_set_once_and_left_alone_when_it_has_not_changed(
+    telegram: TelegramEmulator, inbox: Inbox
+) -> None:
+    for _ in range(2):
+        async with running(adapter_for(telegram), inbox, telegram):
+            pass
+
+    assert [command["command"] for command in telegram.commands] == ["stop", "delete_me"]
+    assert len(telegram.calls_of("setMyCommands")) == 1
+
+
+async def test_a_menu_that_is_refused_does_not_stop_the_adapter(
+    telegram: TelegramEmulator, inbox: Inbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    telegram.fail_next("setMyCommands", Fault(status=500))
+
+    async with running(adapter_for(telegram), inbox, telegram):
+        await telegram.direct_message(ANN, "still there?")
+        await inbox.next()
+
+    assert "command menu not updated" in caplog.text
+
+
+async def test_a_long_menu_is_cut_to_what_telegram_takes(telegram: TelegramEmulator, inbox: Inbox) -> None:
+    many = tuple(CommandSpec(f"command_{n}", "ä" * 300) for n in range(100))
+
+    async with running(adapter_for(telegram, commands=many), inbox, telegram):
+        pass
+
+    menu = command_menu(many)
+    assert 10 < len(menu) < 100
+    assert max(len(entry.description) for entry in menu) == 40
+    assert len(telegram.commands) == len(menu)
+    assert sum(len(str(command).encode()) for command in telegram.commands) < MENU_BYTES
+
+
+# sending
+
+
+async def test_styled_text_arrives_with_its_entities_and_without_a_preview(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    said = await telegram.direct_message(ANN, "hi")
+    bold = Entity("bold", 3, 4)
+    code = Entity("pre", 8, 5, language="python")
+    message = to(ANN, "😀 bold\nx = 1", entities=(bold, code), reply_to=str(said.message_id), quiet=True)
+
+    receipt = await adapter.send(message)
+
+    [shown] = telegram.sent(ANN)
+    assert receipt.message_id == str(shown.message_id)
+    assert shown.text == "😀 bold\nx = 1"
+    assert shown.entities == (
+        {"type": "bold", "offset": 3, "length": 4},
+        {"type": "pre", "offset": 8, "length": 5, "language": "python"},
+    )
+    assert shown.reply_to == said.message_id
+    assert shown.quiet
+    [call] = telegram.calls_of("sendMessage")
+    assert call.arguments["link_preview_options"] == {"is_disabled": True}
+    assert "parse_mode" not in call.arguments
+
+
+@pytest.mark.parametrize(
+    "text", ["Use snake_case, 5 > 3 (see [docs]) - done!", "restart <unit> in <zone>", "a & b"]
+)
+async def test_plain_text_with_markup_characters_arrives_letter_for_letter(
+    adapter: TelegramAdapter, telegram: TelegramEmulator, text: str
+) -> None:
+    telegram.private_chat(ANN)
+    for chunk in adapter.render(text):
+        await adapter.send(OutboundMessage(ChatRef(str(ANN)), chunk))
+
+    assert telegram.texts(ANN) == [text]
+
+
+async def test_an_answer_of_nine_thousand_characters_with_code_is_delivered_whole(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    telegram.private_chat(ANN)
+    code = "\n".join(f"    value_{n} = {n} * '🚢'" for n in range(330))
+    chunks = adapter.render(f"Before.\n\n```python\n{code}\n```\n\nAfter.")
+
+    for chunk in chunks:
+        await adapter.send(OutboundMessage(ChatRef(str(ANN)), chunk))
+
+    assert len(code) > 8000
+    shown = telegram.sent(ANN)
+    assert 3 <= len(shown) == len(chunks)
+    assert "Before." in shown[0].text
+    assert "After." in shown[-1].text
+    blocks = [
+        one.text.encode("utf-16-le")[e["offset"] * 2 : (e["offset"] + e["length"]) * 2].decode("utf-16-le")
+        for one in shown
+        for e in one.entities
+        if e["type"] == "pre"
+    ]
+    assert "\n".join(block.strip("\n") for block in blocks) == code
+    assert {e["language"] for one in shown for e in one.entities if e["type"] == "pre"} == {"python"}
+
+
+async def test_an_edit_replaces_the_text_and_an_identical_one_is_success(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    telegram.private_chat(ANN)
+    first = await adapter.send(to(ANN, "Thinking"))
+
+    for _ in range(2):
+        receipt = await adapter.edit(first.message_id, to(ANN, "Thinking done"))
+        assert receipt == first
+
+    [shown] = telegram.sent(ANN)
+    assert shown.text == "Thinking done"
+    assert shown.edited
+
+
+async def test_an_edit_of_a_message_that_is_gone_is_rejected(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    telegram.private_chat(ANN)
+
+    with pytest.raises(Rejected, match="to edit not found"):
+        await adapter.edit("99", to(ANN))
+
+
+async def test_a_reply_to_a_deleted_message_is_sent_without_the_link(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    said = await telegram.direct_message(ANN, "never mind")
+    del telegram.chats[ANN].messages[said.message_id]
+
+    await adapter.send(to(ANN, reply_to=str(said.message_id)))
+
+    assert telegram.sent(ANN)[0].reply_to is None
+
+
+async def test_each_topic_gets_its_own_messages_and_typing(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    telegram.group(FORUM, topics=(11, 12))
+    for thread in (11, 12):
+        await adapter.typing(ChatRef(str(FORUM), str(thread)), on=True)
+        await adapter.send(to(FORUM, f"in {thread}", thread=thread))
+
+    assert [(shown.text, shown.thread) for shown in telegram.sent(FORUM)] == [("in 11", 11), ("in 12", 12)]
+    actions = telegram.calls_of("sendChatAction")
+    assert [call.arguments["message_thread_id"] for call in actions] == [11, 12]
+
+
+async def test_the_general_topic_is_the_chat_itself(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    telegram.group(FORUM, topics=(11,))
+
+    await adapter.send(to(FORUM, "to all", thread=1))
+
+    assert [(shown.text, shown.thread) for shown in telegram.sent(FORUM)] == [("to all", None)]
+
+
+async def test_a_message_for_a_deleted_topic_goes_to_the_chat_after_one_more_try(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    telegram.group(FORUM, topics=(11,))
+
+    await adapter.send(to(FORUM, "where to?", thread=12))
+
+    assert [(shown.text, shown.thread) for shown in telegram.sent(FORUM)] == [("where to?", None)]
+    assert len(telegram.calls_of("sendMessage")) == 2
+
+
+async def test_a_group_that_became_a_supergroup_is_written_to_under_its_new_id(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    telegram.group(-500, kind="group")
+    new_id = await telegram.migrate(-500)
+
+    await adapter.send(to(-500, "first"))
+    await adapter.send(to(-500, "second"))
+
+    assert telegram.texts(new_id) == ["first", "second"]
+    assert len(telegram.calls_of("sendMessage")) == 3
+
+
+async def test_typing_is_shown_and_switching_it_off_asks_nothing_of_telegram(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    telegram.private_chat(ANN)
+
+    await adapter.typing(ChatRef(str(ANN)), on=True)
+    await adapter.typing(ChatRef(str(ANN)), on=False)
+
+    [call] = telegram.calls_of("sendChatAction")
+    assert call.arguments["action"] == "typing"
+
+
+async def test_sending_goes_on_while_a_long_poll_waits(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    telegram.private_chat(ANN)
+
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(40):
+            tasks.create_task(adapter.send(to(ANN, f"part {number}")))
+
+    assert len(telegram.texts(ANN)) == 40
+    assert telegram.is_polled
+
+
+# refusals
+
+
+async def test_a_flood_wait_names_its_seconds(telegram: TelegramEmulator, inbox: Inbox) -> None:
+    telegram.flood = FloodLimits(chat_burst=1)
+    telegram.private_chat(ANN)
+    async with running(adapter_for(telegram), inbox, telegram) as adapter:
+        await adapter.send(to(ANN, "one"))
+        with pytest.raises(RateLimited) as caught:
+            await adapter.send(to(ANN, "two"))
+
+    assert caught.value.retry_after_s == 1.0
+    assert telegram.texts(ANN) == ["one"]
+
+
+async def test_a_person_who_blocked_the_bot_cannot_be_reached_and_others_can(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    await telegram.block(ANN)
+    telegram.private_chat(1002)
+
+    with pytest.raises(Unreachable, match="blocked"):
+        await adapter.send(to(ANN))
+    await adapter.send(to(1002))
+
+    assert len(telegram.calls_of("sendMessage")) == 2
+
+
+async def test_an_unknown_chat_cannot_be_reached(adapter: TelegramAdapter) -> None:
+    with pytest.raises(Unreachable, match="Chat not found"):
+        await adapter.send(to(4242))
+
+
+@pytest.mark.parametrize(
+    ("text", "entities"),
+    [("x" * 4097, ()), (" ", ()), ("abc", (Entity("bold", 0, 9),)), ("😀" * 2049, ())],
+    ids=["too long", "empty", "entity past the end", "too long in UTF-16"],
+)
+async def test_a_message_telegram_refuses_is_rejected_without_a_second_try(
+    adapter: TelegramAdapter, telegram: TelegramEmulator, text: str, entities: tuple[Entity, ...]
+) -> None:
+    telegram.private_chat(ANN)
+
+    with pytest.raises(Rejected) as caught:
+        await adapter.send(to(ANN, text, entities=entities))
+
+    assert type(caught.value) is Rejected
+    assert len(telegram.calls_of("sendMessage")) == 1
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault(accept_then_drop=True), Fault(drop=True), Fault(status=502), Fault(status=200)]
+)
+async def test_a_send_that_may_have_arrived_is_uncertain_and_made_once(
+    adapter: TelegramAdapter, telegram: TelegramEmulator, fault: Fault
+) -> None:
+    telegram.private_chat(ANN)
+    telegram.fail_next("sendMessage", fault)
+
+    with pytest.raises(Uncertain):
+        await adapter.send(to(ANN))
+
+    assert len(telegram.calls_of("sendMessage")) == 1
+    assert len(telegram.texts(ANN)) == int(fault.accept_then_drop)
+
+
+async def test_a_send_that_never_left_is_unavailable_and_may_be_repeated(inbox: Inbox) -> None:
+    async with TelegramEmulator().running() as before:
+        adapter = adapter_for(before)
+    with pytest.raises(Unavailable):
+        await adapter.send(to(ANN, "nobody listens"))
+
+    async with TelegramEmulator().running(before.port) as telegram:
+        telegram.private_chat(ANN)
+        async with running(adapter, inbox, telegram):
+            await adapter.send(to(ANN, "now"))
+
+        assert telegram.texts(ANN) == ["now"]
+        with pytest.raises(Unavailable):
+            await adapter.send(to(ANN, "after the end"))
+        assert telegram.texts(ANN) == ["now"]
+
+
+# downloading
+
+
+async def test_a_voice_message_is_fetched_whole(
+    adapter: TelegramAdapter, telegram: TelegramEmulator, inbox: Inbox
+) -> None:
+    await telegram.direct_message(ANN, media=telegram.voice(b"opus" * 1000))
+    [voice] = (await inbox.next()).attachments
+
+    assert voice == Attachment(AttachmentKind.VOICE, "voice-1:u-voice-1", "", "audio/ogg", 4000)
+    assert await adapter.download(voice, 10_000) == b"opus" * 1000
+
+
+async def test_a_file_over_the_callers_limit_is_rejected_before_it_is_fetched(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    telegram.document(b"x" * 5000, "a.txt", "text/plain")
+    for size_bytes in (5000, None):
+        with pytest.raises(Rejected, match="larger than"):
+            await adapter.download(
+                Attachment(AttachmentKind.DOCUMENT, "document-1:u", size_bytes=size_bytes), 4999
+            )
+
+    assert telegram.calls_of("file") == []
+
+
+async def test_a_file_that_is_larger_than_telegram_said_is_rejected(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    await telegram.direct_message(
+        ANN, media=telegram.document(b"x" * 5000, "a.txt", "text/plain", size_bytes=10)
+    )
+
+    with pytest.raises(Rejected, match="larger than"):
+        await adapter.download(Attachment(AttachmentKind.DOCUMENT, "document-1:u", size_bytes=10), 4999)
+
+
+async def test_a_file_over_twenty_megabytes_gets_a_sentence(
+    adapter: TelegramAdapter, telegram: TelegramEmulator, inbox: Inbox
+) -> None:
+    film = telegram.document(b"x", "film.mkv", "video/x-matroska", size_bytes=21 * 2**20)
+    await telegram.direct_message(ANN, media=film)
+    [attachment] = (await inbox.next()).attachments
+
+    with pytest.raises(Rejected, match="20 MB that Telegram lets bots fetch"):
+        await adapter.download(attachment, 50 * 2**20)
+
+
+@pytest.mark.parametrize(
+    ("method", "fault", "error"),
+    [
+        ("getFile", Fault(drop=True), Unavailable),
+        ("file", Fault(drop=True), Unavailable),
+        ("file", Fault(status=502), Unavailable),
+        ("file", Fault(status=404), Rejected),
+    ],
+)
+async def test_a_failed_download_says_whether_to_try_again_and_never_the_address(
+    adapter: TelegramAdapter,
+    telegram: TelegramEmulator,
+    method: str,
+    fault: Fault,
+    error: type[AdapterError],
+) -> None:
+    telegram.voice(b"opus")
+    telegram.fail_next(method, fault)
+
+    with pytest.raises(error) as caught:
+        await adapter.download(Attachment(AttachmentKind.VOICE, "voice-1:u"), 1000)
+
+    assert telegram.token not in str(caught.value)

@@ -1,0 +1,231 @@
+"""The chat in a terminal and over a pipe, with a house that answers as the delivery does."""
+
+import asyncio
+import io
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from trunkline.adapters.base import ChatRef, Chunk, InboundKind, InboundMessage, OutboundMessage
+from trunkline.adapters.terminal import LineReader, TerminalAdapter
+
+DEADLINE_S = 20
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class House:
+    """Answers each message in three edits, typing meanwhile; commands get one line."""
+
+    tasks: asyncio.TaskGroup = field(default_factory=asyncio.TaskGroup)
+    adapter: TerminalAdapter | None = None
+    inbox: list[InboundMessage] = field(default_factory=list)
+
+    async def deliver(self, message: InboundMessage) -> None:
+        self.inbox.append(message)
+        self.tasks.create_task(self.answer(message))
+
+    async def answer(self, message: InboundMessage) -> None:
+        assert self.adapter is not None
+        to = ChatRef(message.chat, message.thread)
+        if message.kind is InboundKind.COMMAND:
+            await self.adapter.send(OutboundMessage(to, Chunk(f"ran {message.command}")))
+            return
+        await self.adapter.typing(to, on=True)
+        receipt = await self.adapter.send(OutboundMessage(to, Chunk("You")))
+        for text in ("You said", f"You said **{message.text}**"):
+            await asyncio.sleep(0)
+            await self.adapter.edit(receipt.message_id, OutboundMessage(to, Chunk(text)))
+        await self.adapter.typing(to, on=False)
+
+    async def chat(self, lines: list[str]) -> str:
+        """What is printed when these lines come through a pipe."""
+        out = io.StringIO()
+        rest = iter(lines)
+        self.adapter = TerminalAdapter(
+            "alice",
+            conversation="c1",
+            read_line=lambda: next(rest, None),
+            console=Console(file=out, width=80),
+            settle_s=0.05,
+        )
+        async with asyncio.timeout(DEADLINE_S), self.tasks:
+            await self.adapter.run(self.deliver, lambda _: None)
+        return out.getvalue()
+
+
+async def test_lines_through_a_pipe_get_their_answers_once_and_in_order() -> None:
+    printed = await House().chat(["one", "", "two"])
+
+    assert printed == "You said one\nYou said two\n"
+
+
+async def test_a_line_is_a_message_of_the_person_in_the_conversation() -> None:
+    house = House()
+
+    await house.chat(["hello"])
+
+    message = house.inbox[0]
+    assert (message.platform, message.tenant, message.chat, message.thread) == (
+        "terminal",
+        "local",
+        "alice",
+        "c1",
+    )
+    assert (message.sender.id, message.text, message.kind) == ("alice", "hello", InboundKind.MESSAGE)
+
+
+async def test_messages_have_ids_of_their_own() -> None:
+    house = House()
+
+    await house.chat(["same", "same"])
+
+    assert len({message.key for message in house.inbox}) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "command", "text"),
+    [
+        ("/help", "help", ""),
+        ("/resume last week", "resume", "last week"),
+        ("/etc/hosts?", None, "/etc/hosts?"),
+    ],
+)
+async def test_a_slash_and_a_name_is_a_command(line: str, command: str | None, text: str) -> None:
+    house = House()
+
+    await house.chat([line])
+
+    assert (house.inbox[0].command, house.inbox[0].text) == (command, text)
+
+
+async def test_a_long_answer_is_not_wrapped_in_a_pipe_and_brackets_stay() -> None:
+    printed = await House().chat(["[red] " + "word " * 60 + ":smile:"])
+
+    assert printed == "You said [red] " + "word " * 60 + ":smile:\n"
+
+
+def test_lines_are_read_over_split_characters_and_without_a_last_line_end() -> None:
+    reading, writing = os.pipe()
+    text = "héllo\r\n\n世界".encode()
+    for start in range(0, len(text), 2):
+        os.write(writing, text[start : start + 2])
+    os.close(writing)
+
+    read = LineReader(reading)
+
+    assert [read(), read(), read(), read(), read()] == ["héllo", "", "世界", None, None]
+    os.close(reading)
+
+
+SCRIPT = """
+import asyncio, sys
+from rich.console import Console
+from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage
+from trunkline.adapters.terminal import LineReader, TerminalAdapter
+
+class House:
+    async def deliver(self, message):
+        tasks.create_task(self.answer(message))
+    async def answer(self, message):
+        to = ChatRef(message.chat, message.thread)
+        if message.command == "stop":
+            await adapter.send(OutboundMessage(to, Chunk("stopped-it")))
+            await adapter.typing(to, on=False)
+            return
+        await adapter.typing(to, on=True)
+        await adapter.send(OutboundMessage(to, Chunk("thinking about " + message.text)))
+        if message.text != "forever":
+            await adapter.typing(to, on=False)
+
+async def main():
+    global adapter, tasks
+    console = Console(width=60)
+    read = LineReader()
+    adapter = TerminalAdapter("alice", conversation="c", read_line=read, console=console, settle_s=0.05)
+    async with asyncio.TaskGroup() as tasks:
+        await adapter.run(House().deliver, lambda tenant: None)
+    print("left")
+
+asyncio.run(main())
+"""
+
+
+class Terminal:
+    """A program on a pseudo-terminal."""
+
+    def __init__(self) -> None:
+        self.master, slave = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm", "PYTHONUNBUFFERED": "1"}
+        self.program = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT], stdin=slave, stdout=slave, stderr=slave, cwd=ROOT, env=environment
+        )
+        os.close(slave)
+        self.seen = ""
+
+    def until(self, wanted: Callable[[str], bool]) -> None:
+        while not wanted(self.seen):
+            ready, _, _ = select.select([self.master], [], [], DEADLINE_S)
+            assert ready, f"the terminal shows only {self.seen!r}"
+            self.seen += os.read(self.master, 65536).decode(errors="replace")
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def close(self) -> int:
+        code = self.program.wait(DEADLINE_S)
+        os.close(self.master)
+        return code
+
+
+def test_in_a_terminal_ctrl_c_stops_the_answer_and_ctrl_d_ends_the_chat() -> None:
+    terminal = Terminal()
+    terminal.until(lambda seen: "›" in seen)
+
+    terminal.type("forever\n")
+    terminal.until(lambda seen: "thinking about forever" in seen)
+    terminal.program.send_signal(signal.SIGINT)
+    terminal.until(lambda seen: "stopped-it" in seen and seen.count("› ") >= 2)
+    terminal.type("\x04")
+    terminal.until(lambda seen: "left" in seen)
+
+    assert terminal.close() == 0
+
+
+def test_ctrl_c_at_the_prompt_only_says_how_to_end() -> None:
+    terminal = Terminal()
+    terminal.until(lambda seen: "›" in seen)
+
+    terminal.program.send_signal(signal.SIGINT)
+    terminal.until(lambda seen: "Ctrl-D ends" in seen)
+    terminal.type("short\n")
+    terminal.until(lambda seen: "thinking about short" in seen and seen.count("› ") >= 3)
+    terminal.type("\x04")
+    terminal.until(lambda seen: "left" in seen)
+
+    assert terminal.close() == 0
+
+
+async def test_waiting_for_a_line_does_not_keep_it_from_ending() -> None:
+    reading, writing = os.pipe()
+    adapter = TerminalAdapter(
+        "alice", conversation="c", read_line=LineReader(reading), console=Console(file=io.StringIO())
+    )
+    ready = asyncio.Event()
+
+    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(adapter.run(House().deliver, lambda _: ready.set()))
+        await ready.wait()
+        running.cancel()
+
+    os.close(writing)
+    assert running.cancelled()

@@ -1,0 +1,233 @@
+"""The web chat in a real browser: what a person sees and does."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from trunkline.adapters.base import ChatRef, Chunk, InboundMessage, OutboundMessage
+from trunkline.adapters.web.adapter import WebAdapter
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+try:
+    from playwright.async_api import Browser, Page, async_playwright, expect
+except ImportError:
+    CHROMIUM = None
+
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        CHROMIUM is None and "CI" not in os.environ,
+        reason="needs Chromium (apt-get install chromium) and the playwright package",
+    ),
+]
+
+
+@dataclass
+class House:
+    inbox: asyncio.Queue[InboundMessage] = field(default_factory=asyncio.Queue)
+
+    async def deliver(self, message: InboundMessage) -> None:
+        await self.inbox.put(message)
+
+
+@asynccontextmanager
+async def serving(adapter: WebAdapter, house: House) -> AsyncIterator[None]:
+    ready = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(adapter.run(house.deliver, lambda _: ready.set()))
+        await ready.wait()
+        try:
+            yield
+        finally:
+            running.cancel()
+
+
+@dataclass
+class Visit:
+    """An open page of a new conversation, and the house behind it."""
+
+    adapter: WebAdapter
+    house: House
+    page: "Page"
+
+    @property
+    def to(self) -> ChatRef:
+        return ChatRef("alice", self.page.url.rsplit("/", 1)[1])
+
+    async def say(self, text: str) -> InboundMessage:
+        await self.page.get_by_label("Message", exact=True).fill(text)
+        await self.page.keyboard.press("Enter")
+        async with asyncio.timeout(10):
+            return await self.house.inbox.get()
+
+    async def answer(self, text: str) -> str:
+        return (await self.adapter.send(OutboundMessage(self.to, Chunk(text)))).message_id
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator["Browser"]:
+    assert CHROMIUM, "CI must have Chromium and playwright"
+    async with async_playwright() as playwright:
+        started = await playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield started
+        await started.close()
+
+
+@pytest.fixture
+async def visit(browser: "Browser") -> AsyncIterator[Visit]:
+    house = House()
+    adapter = WebAdapter("127.0.0.1", 0, "alice", "tok")
+    async with serving(adapter, house):
+        page = await browser.new_page(viewport={"width": 1280, "height": 800})
+        await page.goto(adapter.link)
+        yield Visit(adapter, house, page)
+        await page.close()
+
+
+async def test_what_is_typed_is_sent_and_shown(visit: Visit) -> None:
+    message = await visit.say("hello <b>there</b>")
+
+    assert (message.text, message.thread) == ("hello <b>there</b>", visit.to.thread)
+    await expect(visit.page.locator(".person .body")).to_have_text("hello <b>there</b>")
+    await expect(visit.page.get_by_label("Message", exact=True)).to_have_value("")
+
+
+async def test_shift_enter_starts_a_new_line(visit: Visit) -> None:
+    box = visit.page.get_by_label("Message", exact=True)
+    await box.fill("one")
+    await visit.page.keyboard.press("Shift+Enter")
+    await visit.page.keyboard.type("two")
+    await visit.page.keyboard.press("Enter")
+
+    async with asyncio.timeout(10):
+        assert (await visit.house.inbox.get()).text == "one\ntwo"
+
+
+async def test_a_streamed_answer_grows_in_place(visit: Visit) -> None:
+    id = await visit.answer("First")
+    await expect(visit.page.locator(".answer")).to_have_text("TrunklineFirst")
+
+    await visit.adapter.edit(id, OutboundMessage(visit.to, Chunk("First, **bold**.")))
+
+    await expect(visit.page.locator(".answer strong")).to_have_text("bold")
+    await expect(visit.page.locator(".answer")).to_have_count(1)
+
+
+async def test_the_stop_button_is_there_while_answering_and_stops(visit: Visit) -> None:
+    stop = visit.page.get_by_label("Stop answering")
+    await expect(stop).to_be_hidden()
+
+    await visit.adapter.typing(visit.to, on=True)
+    await stop.click()
+    async with asyncio.timeout(10):
+        assert (await visit.house.inbox.get()).command == "stop"
+    await visit.adapter.typing(visit.to, on=False)
+
+    await expect(stop).to_be_hidden()
+
+
+async def test_reload_shows_what_was_said(visit: Visit) -> None:
+    await visit.say("question")
+    await visit.answer("answer")
+
+    await visit.page.reload()
+
+    await expect(visit.page.locator("#messages > li")).to_have_count(2)
+    await expect(visit.page.locator(".answer")).to_contain_text("answer")
+
+
+async def test_a_script_in_model_text_does_not_run(visit: Visit) -> None:
+    dialogs: list[str] = []
+    visit.page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+
+    await visit.answer(
+        "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) ![y](https://e.test/p.png)"
+    )
+    await visit.page.reload()
+    await expect(visit.page.locator(".answer")).to_contain_text("<script>")
+
+    assert dialogs == []
+    assert await visit.page.locator(".answer script, .answer img").count() == 0
+
+
+async def test_a_script_that_got_in_all_the_same_would_be_refused_by_the_policy(visit: Visit) -> None:
+    refused = visit.page.evaluate(
+        """() => new Promise((done) => {
+            document.addEventListener("securitypolicyviolation", (event) => done(event.effectiveDirective));
+            document.getElementById("messages").innerHTML = "<li><img src='x' onerror='window.ran = 1'></li>";
+        })"""
+    )
+
+    assert (await refused).startswith("script-src")
+    assert await visit.page.evaluate("window.ran") is None
+
+
+async def test_a_phone_has_no_horizontal_scroll(visit: Visit) -> None:
+    await visit.page.set_viewport_size({"width": 375, "height": 812})
+    wide = (
+        "| "
+        + " | ".join(f"column number {n}" for n in range(9))
+        + " |\n"
+        + "|---" * 9
+        + "|\n"
+        + "| x " * 9
+        + "|"
+    )
+    await visit.say("w" * 300)
+    await visit.answer(f"# {'h' * 200}\n\n{wide}\n\n```\n{'code ' * 100}\n```\n\nhttps://e.test/{'u' * 300}")
+    await expect(visit.page.locator(".answer")).to_have_count(1)
+
+    overflow = "document.documentElement.scrollWidth - window.innerWidth"
+    assert await visit.page.evaluate(overflow) <= 0
+    await visit.page.get_by_role("button", name="Conversations").click()
+    await expect(visit.page.get_by_role("link", name="New conversation").first).to_be_visible()
+    assert await visit.page.evaluate(overflow) <= 0
+
+
+async def test_a_lost_connection_is_shown_and_what_was_missed_comes_once(browser: "Browser") -> None:
+    house = House()
+    adapter = WebAdapter("127.0.0.1", 0, "alice", "tok")
+    page = await browser.new_page()
+    async with serving(adapter, house):
+        await page.goto(adapter.link)
+        visit = Visit(adapter, house, page)
+        await visit.answer("before")
+        await expect(page.locator(".answer")).to_have_count(1)
+
+    await expect(page.get_by_text("Connection lost")).to_be_visible()
+
+    await visit.answer("while away")
+    async with serving(adapter, house):
+        await expect(page.get_by_text("Connection lost")).to_be_hidden(timeout=20_000)
+        await expect(page.locator(".answer")).to_have_text(["Trunklinebefore", "Trunklinewhile away"])
+        await page.close()
+
+
+async def test_what_could_not_be_sent_stays_in_the_box(browser: "Browser") -> None:
+    house = House()
+    adapter = WebAdapter("127.0.0.1", 0, "alice", "tok")
+    page = await browser.new_page()
+    async with serving(adapter, house):
+        await page.goto(adapter.link)
+
+    await page.get_by_label("Message", exact=True).fill("precious")
+    await page.keyboard.press("Enter")
+
+    await expect(page.get_by_role("alert")).to_contain_text("Not sent")
+    await expect(page.get_by_label("Message", exact=True)).to_have_value("precious")
+    await page.close()

@@ -1,0 +1,241 @@
+"""The installed command, as a process of its own."""
+
+import json
+import os
+import pty
+import select
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+TRUNKLINE = Path(sys.executable).with_name("trunkline")
+DEADLINE_S = 60.0
+
+pytestmark = pytest.mark.blackbox
+
+
+def environment(home: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Nothing of the caller's: no keys, no proxies."""
+    return {
+        "TRUNKLINE_HOME": str(home),
+        "PATH": "/usr/bin:/bin",
+        "COLUMNS": "200",
+        "NO_COLOR": "1",
+        **(more or {}),
+    }
+
+
+def trunkline(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        (TRUNKLINE, *words),
+        env=environment(home, more),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home that set-up has made, with Alice as its owner."""
+    folder = tmp_path_factory.mktemp("home")
+    done = trunkline(folder, "setup", "--yes", "--owner", "Alice")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_help_lists_every_command_and_loads_none_of_their_modules() -> None:
+    heavy = "{'openai', 'sqlalchemy', 'alembic', 'pydantic', 'telegram', 'discord', 'slack_bolt', 'aiohttp'}"
+    code = f"import sys, trunkline.gateway.cli; sys.exit(', '.join({heavy} & set(sys.modules)))"
+
+    done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=False)
+
+    assert done.stderr.strip() == ""
+    shown = trunkline(Path("/nowhere"), "--help").stdout
+    for name in ("setup", "run", "chat", "sessions", "memory", "people", "model", "doctor", "version"):
+        assert f" {name} " in shown
+
+
+def test_a_mistyped_command_is_told_its_nearest_name(tmp_path: Path) -> None:
+    done = trunkline(tmp_path, "sesions")
+
+    assert done.returncode == 2
+    assert "'sessions'" in done.stderr
+
+
+def test_set_up_with_nobody_to_ask_makes_a_home_that_works(home: Path) -> None:
+    assert "role: owner" in (home / "config.yaml").read_text()
+    assert json.loads(trunkline(home, "people", "list", "--json").stdout)[0]["person"] == "alice"
+
+
+def test_what_is_written_can_be_read_by_its_owner_only(home: Path) -> None:
+    trunkline(home, "sessions", "list")
+
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in home.iterdir() if path.is_file()}
+    assert {"config.yaml", "state.db"} <= set(modes)
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "empty"),
+    [(("sessions", "list"), []), (("sessions", "search", "boiler"), [])],
+    ids=["list", "search"],
+)
+def test_an_empty_store_lists_nothing(home: Path, words: tuple[str, ...], empty: object) -> None:
+    done = trunkline(home, *words, "--json")
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == empty
+
+
+def test_memory_that_a_person_wrote_by_hand_is_shown(home: Path) -> None:
+    folder = home / "memories" / "alice"
+    folder.mkdir(parents=True)
+    (folder / "USER.md").write_text("Prefers short answers.\n§\n", encoding="utf-8")
+
+    done = trunkline(home, "memory", "show", "--json")
+
+    assert json.loads(done.stdout) == {"person": "alice", "user": ["Prefers short answers."], "memory": []}
+
+
+@pytest.mark.parametrize(
+    "words", [("people", "approve", "ABCD2345"), ("sessions", "show", "nothing")], ids=["code", "session"]
+)
+def test_what_is_not_there_is_one_sentence_and_exit_code_3(home: Path, words: tuple[str, ...]) -> None:
+    done = trunkline(home, *words)
+
+    assert done.returncode == 3
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words", [("run",), ("chat",), ("sessions", "list"), ("doctor",), ("setup", "--yes")]
+)
+def test_faulty_settings_are_listed_with_exit_code_2(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "config.yaml").write_text("modle: {}\nagent: {max_rounds: many}\n")
+
+    done = trunkline(tmp_path, *words)
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[1:] == [
+        "agent.max_rounds: give a whole number",
+        "modle: unknown setting; did you mean model?",
+    ]
+
+
+def test_a_home_that_cannot_be_used_is_a_sentence_with_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    done = trunkline(tmp_path / "file" / "home", "sessions", "list")
+
+    assert done.returncode == 2
+    assert "the home folder can't be made" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_doctor_says_what_is_missing(home: Path) -> None:
+    done = trunkline(home, "doctor", "--json")
+
+    findings = {entry["subject"]: entry for entry in json.loads(done.stdout)}
+    assert findings["settings"]["fine"]
+    assert not findings["model"]["fine"]
+    assert "trunkline setup" in findings["model"]["sentence"]
+    assert done.returncode == 1
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def test_run_without_tokens_and_model_serves_the_web_chat_and_stops_when_told(tmp_path: Path) -> None:
+    port = free_port()
+    (tmp_path / "config.yaml").write_text(
+        f"platforms: {{web: {{port: {port}}}}}\nmodel: {{file: {tmp_path / 'gone.gguf'}}}\n"
+    )
+    with subprocess.Popen(
+        (TRUNKLINE, "run"),
+        env=environment(tmp_path),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as running:
+        try:
+            assert running.stdout is not None
+            said = ""
+            for line in running.stdout:
+                said += line
+                if "Web chat:" in line:
+                    break
+            assert f"http://127.0.0.1:{port}" in said
+            assert "There is no model file at" in said
+            assert "There is no model yet" in said
+            until(lambda: can_connect(port))
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(DEADLINE_S) == 0
+        finally:
+            running.kill()
+
+
+def can_connect(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def until(met: object) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    assert callable(met)
+    while not met():
+        assert time.monotonic() < deadline
+        select.select([], [], [], 0.05)
+
+
+def test_set_up_asks_a_person_and_takes_the_answers(tmp_path: Path) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(TRUNKLINE, ("trunkline", "setup"), environment(tmp_path))
+    answers = [
+        ("Your name", "Bo Li"),
+        ("Which model", ""),
+        ("Connect Telegram", "n"),
+        ("Connect Discord", "n"),
+    ]
+    answers = [*answers, ("Connect Slack", "n")]
+    shown = ""
+    for question, answer in answers:
+        shown = read_until(terminal, question)
+        if question == "Which model":
+            answer = next(
+                line.strip().split(".")[0] for line in shown.splitlines() if line.strip().endswith("Later")
+            )
+        os.write(terminal, f"{answer}\n".encode())
+    read_until(terminal, "trunkline run")
+    os.waitpid(pid, 0)
+    os.close(terminal)
+
+    assert "bo-li:" in (tmp_path / "config.yaml").read_text()
+
+
+def read_until(terminal: int, text: str) -> str:
+    """Everything shown up to `text`; fails with what was shown when it doesn't come."""
+    shown = ""
+    deadline = time.monotonic() + DEADLINE_S
+    while text not in shown:
+        ready, _, _ = select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))
+        assert ready, shown
+        shown += os.read(terminal, 4096).decode(errors="replace")
+    return shown

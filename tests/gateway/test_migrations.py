@@ -1,0 +1,99 @@
+"""Migrations: from nothing to exactly the schema, once, and never backwards."""
+
+import asyncio
+import multiprocessing
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, inspect, text
+
+from trunkline.gateway.state import fulltext
+from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.migrate import HEAD, VERSIONS, DatabaseTooNew, migrate, migrate_now
+from trunkline.gateway.state.migrations.upgrade import configuration, is_ours
+from trunkline.gateway.state.schema import metadata
+
+
+def differences(connection: Connection) -> list[object]:
+    options = {"include_object": is_ours, "compare_type": True}
+    return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
+
+
+def test_migrations_end_at_exactly_the_schema(database: Database) -> None:
+    assert database.read_now(differences) == []
+
+
+def test_every_version_is_listed_once_and_the_last_is_the_head(database: Database) -> None:
+    scripts = ScriptDirectory.from_config(database.read_now(configuration))
+
+    assert tuple(one.revision for one in scripts.walk_revisions("base", "heads"))[::-1] == VERSIONS
+    assert scripts.get_heads() == [HEAD]
+
+
+async def test_a_migrated_database_is_left_alone(database: Database) -> None:
+    assert await migrate(database) == HEAD
+
+
+def test_a_database_of_a_newer_version_gets_a_clear_sentence(database: Database) -> None:
+    database.write_now(
+        lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    )
+
+    with pytest.raises(DatabaseTooNew, match="newer Trunkline"):
+        migrate_now(database)
+
+
+def test_processes_that_start_at_once_migrate_once(bare_url: str) -> None:
+    with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as pool:
+        versions = list(pool.map(migrate_url, [bare_url] * 3))
+
+    assert versions == [HEAD] * 3
+    with Database(bare_url) as database:
+        assert database.read_now(differences) == []
+
+
+def test_a_failed_migration_leaves_nothing_behind(bare_url: str) -> None:
+    with Database(bare_url) as database:
+        # In the way of the last step.
+        database.write_now(lambda connection: connection.execute(text("CREATE TABLE tool_fts (id INTEGER)")))
+
+        with pytest.raises(Exception, match="tool_fts"):
+            migrate_now(database)
+
+        assert database.read_now(lambda connection: inspect(connection).get_table_names()) == ["tool_fts"]
+
+
+def test_the_index_of_the_migration_is_the_one_a_rebuild_makes(sqlite_database: Database) -> None:
+    def definitions(connection: Connection) -> list[str]:
+        found = connection.execute(
+            text("SELECT sql FROM sqlite_master WHERE name IN ('message_fts', 'tool_fts')")
+        )
+        return sorted(found.scalars())
+
+    before = sqlite_database.read_now(definitions)
+    sqlite_database.write_now(fulltext.drop_tables)
+    sqlite_database.write_now(fulltext.create_tables)
+
+    assert sqlite_database.read_now(definitions) == before
+
+
+def test_nothing_loads_alembic_when_there_is_nothing_to_migrate(
+    sqlite_database: Database, sqlite_url: str
+) -> None:
+    program = (
+        "import sys; from trunkline.gateway.state.database import Database; "
+        "from trunkline.gateway.state.migrate import migrate_now; "
+        f"migrate_now(Database({sqlite_url!r})); sys.exit('alembic' in sys.modules)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def migrate_url(url: str) -> str:
+    with Database(url) as database:
+        return asyncio.run(migrate(database))

@@ -1,0 +1,183 @@
+"""The router: stored once, the right thing asked for, strangers given a code and nothing else."""
+
+import re
+from dataclasses import replace
+
+from sqlalchemy import Connection, select
+
+from tests.gateway.inbound import command, direct, in_room
+from trunkline.adapters.base import InboundKind, InboundMessage, Sender
+from trunkline.gateway import identity
+from trunkline.gateway.payloads import load_inbound, load_outbound
+from trunkline.gateway.router import NOTHING, Stored, store
+from trunkline.gateway.settings import parse_settings
+from trunkline.gateway.state import people, sessions
+from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.records import SessionKey
+from trunkline.gateway.state.schema import inbox, outbox
+
+NOW = 1_800_000_000_000
+SETTINGS = parse_settings(
+    {
+        "people": {"ana": {"role": "owner", "telegram": 100}, "bo": {"telegram": 101}},
+        "rooms": {"telegram/-900": {}},
+    }
+)
+
+
+async def take(database: Database, message: InboundMessage, at: int = NOW) -> Stored:
+    def work(connection: Connection) -> Stored:
+        identity.assert_config(connection, SETTINGS, NOW)
+        return store(connection, message, SETTINGS, at)
+
+    return await database.write(work)
+
+
+async def planned(database: Database) -> list[str]:
+    query = select(outbox.c.payload).order_by(outbox.c.id)
+    rows = await database.read(lambda c: list(c.execute(query).scalars()))
+    return [load_outbound(payload).chunk.text for payload in rows]
+
+
+async def test_a_message_waits_in_the_inbox_and_wakes_its_session(database: Database) -> None:
+    message = direct("hello")
+
+    stored = await take(database, message)
+
+    assert stored.wake == SessionKey("telegram", "bot", "100")
+    row = await database.read(lambda c: c.execute(select(inbox)).one())
+    assert row.state == "received"
+    assert load_inbound(row.payload) == message
+
+
+async def test_the_same_message_twice_is_one_row_and_wakes_nobody(database: Database) -> None:
+    message = direct("hello")
+    await take(database, message)
+
+    assert await take(database, message) == NOTHING
+    assert len(await database.read(lambda c: c.execute(select(inbox)).all())) == 1
+
+
+async def test_a_stranger_gets_a_code_and_leaves_no_words_behind(database: Database) -> None:
+    stored = await take(database, direct("my secret plan", user="666"))
+
+    assert stored == Stored(send_to=(("telegram", "666"),))
+    (sentence,) = await planned(database)
+    assert re.search(r"\b[A-Z2-9]{8}\b", sentence)
+    row = await database.read(lambda c: c.execute(select(inbox)).one())
+    assert (row.state, row.payload) == ("done", "")
+
+
+async def test_a_stranger_who_writes_on_gets_no_second_answer(database: Database) -> None:
+    for _ in range(10):
+        await take(database, direct("hello?", user="666"))
+
+    assert len(await planned(database)) == 1
+
+
+async def test_an_approved_stranger_is_a_person_with_their_own_account(database: Database) -> None:
+    await take(database, direct("hello", user="666", name="Zoë"))
+    (sentence,) = await planned(database)
+    found = re.search(r"\b[A-Z2-9]{8}\b", sentence)
+    assert found is not None
+
+    approved = await database.write(lambda c: identity.approve(c, found[0], NOW, typed_by=None))
+
+    assert isinstance(approved, identity.Approved)
+    assert approved.person.slug == "zoe"
+    stored = await take(database, direct("hello again", user="666"))
+    assert stored.wake == SessionKey("telegram", "bot", "666")
+
+
+async def test_the_owner_claims_an_account_with_the_code_printed_at_start(database: Database) -> None:
+    bare = parse_settings({})
+
+    def start(connection: Connection) -> str | None:
+        identity.assert_config(connection, bare, NOW)
+        return identity.issue_setup_code(connection, NOW)
+
+    code = await database.write(start)
+    assert code is not None
+    await database.write(lambda c: store(c, direct(code, user="42"), bare, NOW))
+
+    claimed = await database.read(lambda c: people.find_account(c, "telegram", "", "42"))
+    assert claimed is not None
+    assert claimed.person is not None
+    assert claimed.person.role == "owner"
+    assert await database.write(lambda c: identity.issue_setup_code(c, NOW)) is None
+
+
+async def test_control_commands_run_at_once_and_others_wait_their_turn(database: Database) -> None:
+    stop = await take(database, command("stop"))
+    new = await take(database, command("new"))
+
+    assert stop.control is not None
+    assert stop.wake is None
+    assert new.wake == SessionKey("telegram", "bot", "100")
+
+
+async def test_room_talk_that_is_not_for_us_is_not_kept(database: Database) -> None:
+    assert await take(database, in_room("lunch?", user="555", mention=False)) == NOTHING
+    assert await database.read(lambda c: c.execute(select(inbox)).all()) == []
+
+
+async def test_a_thread_it_takes_part_in_needs_no_mention(database: Database) -> None:
+    opening = replace(in_room("hello", user="555"), thread="77")
+    stored = await take(database, opening)
+    assert stored.wake is not None
+    key = stored.wake
+
+    def begin(connection: Connection) -> None:
+        account = people.find_account(connection, "telegram", "", "555")
+        room = people.find_room(connection, "telegram", "", "-900")
+        assert account is not None
+        assert room is not None
+        stream = people.stream_of(connection, account_id=account.id, room_id=room.id)
+        sessions.start(connection, key, stream, prompt="p", snapshot="", model="m", now_ms=NOW)
+
+    await database.write(begin)
+    followed = await take(database, replace(in_room("and more", user="556", mention=False), thread="77"))
+
+    assert followed.wake == key
+
+
+async def test_an_edit_of_a_message_that_waits_changes_it(database: Database) -> None:
+    message = direct("meet at nine")
+    await take(database, message)
+    edit = replace(
+        message, kind=InboundKind.EDIT, text="meet at ten", version=5, edited_of=message.message_id
+    )
+
+    assert await take(database, edit) == NOTHING
+
+    row = await database.read(lambda c: c.execute(select(inbox)).one())
+    assert load_inbound(row.payload).text == "meet at ten"
+
+
+async def test_a_closed_room_is_silent_and_its_owner_is_told_once(database: Database) -> None:
+    await take(database, direct("hello"))
+
+    def begin(connection: Connection) -> None:
+        account = people.find_account(connection, "telegram", "", "100")
+        assert account is not None
+        stream = people.stream_of(connection, account_id=account.id, room_id=None)
+        key = SessionKey("telegram", "bot", "100")
+        sessions.start(connection, key, stream, prompt="p", snapshot="", model="m", now_ms=NOW)
+
+    await database.write(begin)
+    first = await take(database, in_room("hi bot", user="777", room="-999"))
+    second = await take(database, in_room("hi bot", user="778", room="-999"))
+
+    assert first == Stored(send_to=(("telegram", "100"),))
+    assert second == NOTHING
+    assert len(await planned(database)) == 1
+
+
+async def test_the_owner_opens_a_room_from_inside_it_and_nobody_else_can(database: Database) -> None:
+    allow = replace(
+        in_room("here", room="-999"), kind=InboundKind.COMMAND, command="allow", mentions_me=False
+    )
+    by_bo = replace(allow, sender=Sender("101", "Bo"), message_id="b")
+
+    assert (await take(database, by_bo)).wake is None
+    assert (await take(database, allow)).wake == SessionKey("telegram", "bot", "-999")

@@ -1,0 +1,473 @@
+"""Session search: finds what was said, for the person who asks and for nobody else."""
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, select, text, update
+
+from tests.gateway.rows import (
+    MINUTE_MS,
+    START_MS,
+    add_person,
+    add_room,
+    add_session,
+    direct_stream,
+    leave,
+    link_account,
+    person_scope,
+    room_scope,
+    say,
+)
+from trunkline.agent.messages import ToolCall
+from trunkline.agent.ports import SearchFailed, SearchOutcome, SearchQuery
+from trunkline.agent.scope import Scope
+from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.kv import put_value
+from trunkline.gateway.state.messages import (
+    INDEX_DEGRADED,
+    MessageState,
+    NewMessage,
+    add_message,
+    add_messages,
+    set_message_state,
+)
+from trunkline.gateway.state.schema import account, session
+from trunkline.gateway.state.search import StoreSearch
+
+ANA, BO = person_scope("ana"), person_scope("bo")
+WITHDRAWN: tuple[MessageState, ...] = ("undone", "redacted")
+DAY_MS = 24 * 60 * MINUTE_MS
+
+
+class House:
+    """One database with people in it, and searches as they make them."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.search = StoreSearch(database)
+        self._accounts: dict[str, int] = {}
+
+    def account(self, slug: str) -> int:
+        if slug not in self._accounts:
+            self._accounts[slug] = self.database.write_now(lambda connection: add_person(connection, slug))
+        return self._accounts[slug]
+
+    def said(self, slug: str, public_id: str, *texts: str, **values: object) -> list[int]:
+        """A direct session of a person with these messages, alternately theirs and the assistant's."""
+        owner = self.account(slug)
+
+        def work(connection: Connection) -> list[int]:
+            made = add_session(connection, direct_stream(connection, owner), public_id, **values)
+            at = int(str(values.get("started_ms", START_MS)))
+            return [
+                add_message(
+                    connection,
+                    NewMessage(
+                        made,
+                        "assistant" if place % 2 else "user",
+                        said,
+                        at + place * MINUTE_MS,
+                        account_id=None if place % 2 else owner,
+                    ),
+                )
+                for place, said in enumerate(texts)
+            ]
+
+        return self.database.write_now(work)
+
+    async def outcome(self, asked: str, scope: Scope = ANA, **options: object) -> SearchOutcome:
+        return await self.search.search(scope, SearchQuery(asked, **{"limit": 10, **options}))  # type: ignore[arg-type]
+
+    async def found(self, asked: str, scope: Scope = ANA, **options: object) -> list[str]:
+        return [hit.card.id for hit in (await self.outcome(asked, scope, **options)).hits]
+
+    async def lines(self, asked: str, scope: Scope = ANA, **options: object) -> list[str]:
+        """The matching lines of every hit."""
+        outcome = await self.outcome(asked, scope, **options)
+        return [line.text for hit in outcome.hits for line in hit.excerpt if line.matched]
+
+
+@pytest.fixture
+def house(database: Database) -> House:
+    return House(database)
+
+
+ODD = {
+    "s1": "rollback of blue-green deploy",
+    "s2": "ticket #8841 for lib/cache.py",
+    "s3": "write to kit@example.org",
+    "s4": "don't raise it by 15%",
+    "s5": "port the C++ part of user_id",
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "session_id"),
+    [
+        ("blue-green", "s1"),
+        ("deployed?", "s1"),
+        ("#8841", "s2"),
+        ("lib/cache.py", "s2"),
+        ("cache.py", "s2"),
+        ("kit@example.org", "s3"),
+        ("example.org", "s3"),
+        ("don't", "s4"),
+        ("15%", "s4"),
+        ("C++", "s5"),
+        ("user_id", "s5"),
+        ("USER_ID!", "s5"),
+    ],
+)
+async def test_odd_tokens_find_the_one_right_message(house: House, asked: str, session_id: str) -> None:
+    for one, said in ODD.items():
+        house.said("ana", one, said)
+
+    assert await house.found(asked) == [session_id]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "AND",
+        "OR OR",
+        "tea AND",
+        "(tea",
+        '"tea',
+        "*",
+        "v2:",
+        " ",
+        "\0",
+        "NOT tea",
+        "a" * 50_000,
+        "''",
+        "\\",
+        "🎉",
+        ":*",
+        "tea*",
+    ],
+)
+async def test_no_query_fails_because_of_its_syntax(house: House, asked: str) -> None:
+    house.said("ana", "s1", "a cup of tea")
+
+    assert await house.found(asked) == (["s1"] if "tea" in asked and "NOT" not in asked else [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "sessions"),
+    [
+        ('"green tea"', {"s1"}),
+        ("tea OR coffee", {"s1", "s2", "s3"}),
+        ("tea NOT green", {"s2"}),
+        ("tea AND blue", {"s2"}),
+        ("cof*", {"s3"}),
+        ("green tea", {"s1", "s2"}),
+        ('"tea green"', set()),
+    ],
+)
+async def test_phrases_and_operators_mean_what_they_say(house: House, asked: str, sessions: set[str]) -> None:
+    house.said("ana", "s1", "I drink green tea")
+    house.said("ana", "s2", "the tea is blue")
+    house.said("ana", "s3", "coffee for me")
+
+    assert set(await house.found(asked)) == sessions
+
+
+async def test_a_relaxed_query_says_so(house: House) -> None:
+    house.said("ana", "s1", "I drink green tea")
+
+    assert not (await house.outcome("green tea")).relaxed
+    assert (await house.outcome("green coffee")).relaxed
+    assert not (await house.outcome("nothing")).relaxed
+
+
+@pytest.mark.parametrize("asked", ["苏州", "州", "去苏", "苏州出差", "下周去苏州出差开会", "出差 苏州"])
+async def test_any_part_of_a_chinese_text_finds_it(house: House, asked: str) -> None:
+    house.said("ana", "s1", "下周去苏州出差开会")
+    house.said("ana", "s2", "明天在北京见")
+
+    assert (await house.found(asked))[0] == "s1"
+
+
+async def test_a_latin_word_inside_chinese_is_found(house: House) -> None:
+    house.said("ana", "s1", "修复zephyr登录页面的问题")
+
+    assert await house.found("zephyr") == ["s1"]
+
+
+async def test_every_message_with_a_two_character_word_is_found(house: House) -> None:
+    for n in range(20):
+        house.said("ana", f"s{n}", f"第{n}次去 苏 州 玩" if n < 3 else f"第{n}次去苏州玩")
+
+    assert len(await house.found("苏州", limit=30)) == 20
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"), [("東京に行きました", "東京"), ("서울에서 만나요", "서울"), ("สวัสดีครับ", "สวัสดี")]
+)
+async def test_other_scripts_without_spaces_are_found(house: House, said: str, asked: str) -> None:
+    house.said("ana", "s1", said)
+
+    assert await house.found(asked) == ["s1"]
+
+
+async def test_a_missing_index_is_a_failure_and_not_an_empty_answer(house: House) -> None:
+    house.said("ana", "s1", "hello there")
+    house.database.write_now(lambda connection: connection.execute(text("DROP TABLE message_fts")))
+
+    with pytest.raises(SearchFailed):
+        await house.found("hello")
+
+
+async def test_a_degraded_index_is_said(house: House) -> None:
+    house.said("ana", "s1", "zephyr")
+    house.database.write_now(lambda connection: put_value(connection, INDEX_DEGRADED, "broken"))
+
+    outcome = await house.outcome("zephyr")
+
+    assert (outcome.degraded, len(outcome.hits)) == (True, 1)
+
+
+async def test_the_session_one_is_in_is_left_out_but_for_what_was_compacted(house: House) -> None:
+    ids = house.said("ana", "s1", "zephyr one", "well", "zephyr two", "yes")
+    house.said("ana", "s2", "zephyr elsewhere")
+    assert await house.found("zephyr", exclude_session="s1") == ["s2"]
+
+    house.database.write_now(lambda connection: set_message_state(connection, ANA, ids[:2], "compacted"))
+    outcome = await house.outcome("zephyr", exclude_session="s1")
+
+    current = next(hit for hit in outcome.hits if hit.card.id == "s1")
+    assert {line.text for line in current.excerpt} == {"zephyr one", "well"}
+    assert (current.opening, current.closing) == ((), ())
+
+
+@pytest.mark.parametrize("state", WITHDRAWN)
+async def test_what_was_taken_back_is_found_by_no_path(house: House, state: MessageState) -> None:
+    ids = house.said("ana", "s1", "zanzibar first", "ok", "keep this", "fine")
+    house.database.write_now(
+        lambda connection: set_message_state(
+            connection, ANA, ids[:1], "undone" if state == "undone" else "redacted"
+        )
+    )
+
+    assert await house.found("zanzibar") == []
+    hit = (await house.outcome("keep")).hits[0]
+    (card,) = await house.search.browse(ANA, 10)
+    view = await house.search.read(ANA, "s1", 10_000)
+    near = await house.search.around(ANA, "s1", ids[1], 5)
+    context = await house.search.context_of(ANA, "s1", ids, 10_000)
+    assert await house.search.around(ANA, "s1", ids[0], 5) is None
+    assert "zanzibar" not in f"{hit} {card} {view} {near} {context}"
+
+
+async def test_tool_output_is_searched_only_when_asked_for(house: House) -> None:
+    house.said("ana", "s1", "please run it")
+
+    def work(connection: Connection) -> None:
+        made = connection.execute(select(session.c.id)).scalar_one()
+        call = ToolCall("c1", "terminal", '{"command": "make"}')
+        add_message(connection, NewMessage(made, "assistant", "", START_MS, tool_calls=(call,)))
+        add_message(
+            connection,
+            NewMessage(made, "tool", "zephyr built", START_MS, tool_call_id="c1", tool_name="terminal"),
+        )
+
+    house.database.write_now(work)
+
+    assert await house.found("zephyr") == []
+    assert await house.lines("zephyr", roles=("tool",)) == ["zephyr built"]
+    assert await house.found("zephyr please", roles=("user", "assistant", "tool")) == ["s1"]
+
+
+async def test_a_role_can_be_chosen(house: House) -> None:
+    house.said("ana", "s1", "zephyr asked", "ok")
+    house.said("ana", "s2", "hm", "zephyr answered")
+
+    assert await house.found("zephyr", roles=("user",)) == ["s1"]
+    assert await house.found("zephyr", roles=("assistant",)) == ["s2"]
+
+
+async def test_platform_and_time_narrow_a_search(house: House) -> None:
+    house.said("ana", "s1", "zephyr old", started_ms=START_MS)
+    house.said("ana", "s2", "zephyr new", started_ms=START_MS + 10 * DAY_MS)
+    house.database.write_now(lambda connection: link_account(connection, "ana", "slack"))
+    middle = datetime.fromtimestamp(START_MS / 1000, UTC) + timedelta(days=5)
+
+    assert await house.found("zephyr", since=middle) == ["s2"]
+    assert await house.found("zephyr", until=middle) == ["s1"]
+    assert await house.found("zephyr", platform="slack") == []
+    assert set(await house.found("zephyr", platform="telegram")) == {"s1", "s2"}
+    assert await house.found("zephyr", sort="newest") == ["s2", "s1"]
+    assert await house.found("zephyr", sort="oldest") == ["s1", "s2"]
+
+
+async def test_a_day_in_the_question_leads_to_what_was_said_then(house: House) -> None:
+    for day in range(10):
+        house.said("ana", f"s{day}", "we went for a walk", started_ms=START_MS + day * DAY_MS)
+    on = datetime.fromtimestamp(START_MS / 1000, UTC) + timedelta(days=4)
+
+    assert (await house.found(f"where did we walk on {on:%B} {on.day}?"))[0] == "s4"
+    assert (await house.found(f"{on.month}月{on.day}日我们聊了什么？"))[0] == "s4"
+
+
+async def test_a_title_counts(house: House) -> None:
+    house.said("ana", "s1", "about the boat", title="Holiday plans")
+    house.said("ana", "s2", "about the car", title="Repairs 100%")
+
+    assert await house.found("holiday") == ["s1"]
+    assert await house.found("repairs") == ["s2"]
+
+
+async def test_scheduled_runs_rank_below_people(house: House) -> None:
+    house.said("ana", "s1", "zephyr report", origin="scheduled")
+    house.said("ana", "s2", "zephyr report and a good many other words around it")
+
+    assert await house.found("zephyr report") == ["s2", "s1"]
+
+
+async def test_a_hit_shows_neighbours_marks_and_both_ends(house: House) -> None:
+    texts = [f"line {n}" for n in range(20)]
+    texts[10] = "the zephyr is here"
+    house.said("ana", "s1", *texts)
+
+    (hit,) = (await house.outcome("zephyr")).hits
+
+    assert [line.text for line in hit.excerpt] == ["line 9", "the zephyr is here", "line 11"]
+    assert [line.matched for line in hit.excerpt] == [False, True, False]
+    assert [line.text for line in hit.opening] == ["line 0", "line 1"]
+    assert [line.text for line in hit.closing] == ["line 18", "line 19"]
+    assert hit.card.preview == "line 0"
+
+
+async def test_a_session_of_thousands_of_matches_gives_a_bounded_answer(house: House) -> None:
+    house.said("ana", "s1", "start")
+
+    def work(connection: Connection) -> None:
+        made = connection.execute(select(session.c.id)).scalar_one()
+        say(connection, made, *(f"zephyr number {n} " + "x" * 2000 for n in range(5000)))
+
+    house.database.write_now(work)
+
+    (hit,) = (await house.outcome("zephyr")).hits
+    view = await house.search.read(ANA, "s1", 10_000)
+    context = await house.search.context_of(ANA, "s1", [line.id for line in hit.excerpt], 20_000)
+
+    assert sum(len(line.text) for line in hit.excerpt) < 6000
+    assert view is not None
+    assert sum(len(line.text) for line in view.lines) <= 10_000
+    assert view.lines[0].text == "start"
+    assert view.omitted == 5001 - len(view.lines)
+    assert len(context) <= 20_000
+    assert "zephyr number" in context
+
+
+async def test_reading_around_a_message_is_bounded_by_the_window(house: House) -> None:
+    ids = house.said("ana", "s1", *(f"line {n}" for n in range(20)))
+
+    view = await house.search.around(ANA, "s1", ids[10], 2)
+
+    assert view is not None
+    assert [line.text for line in view.lines] == [f"line {n}" for n in (8, 9, 10, 11, 12)]
+    assert view.omitted == 15
+
+
+async def test_browsing_lists_the_newest_first(house: House) -> None:
+    house.said("ana", "s1", "older", started_ms=START_MS)
+    house.said("ana", "s2", "newer", started_ms=START_MS + DAY_MS, title="New")
+
+    cards = await house.search.browse(ANA, 10)
+
+    assert [(card.id, card.title, card.preview) for card in cards] == [
+        ("s2", "New", "newer"),
+        ("s1", "", "older"),
+    ]
+
+
+async def test_private_sessions_are_shown_nowhere(house: House) -> None:
+    house.said("ana", "s1", "zephyr secret", title="zephyr", private=True)
+
+    assert await house.found("zephyr") == []
+    assert await house.search.browse(ANA, 10) == ()
+    assert await house.search.read(ANA, "s1", 1000) is None
+
+
+async def test_rooms_are_found_by_those_who_take_part_and_only_by_them(house: House) -> None:
+    ana, bo = house.account("ana"), house.account("bo")
+    house.said("ana", "s1", "zephyr in private")
+
+    def work(connection: Connection) -> None:
+        made = add_session(connection, add_room(connection, "lab", ana, bo), "r1")
+        add_messages(connection, [NewMessage(made, "user", "zephyr in the room", START_MS, account_id=bo)])
+
+    house.database.write_now(work)
+
+    assert set(await house.found("zephyr")) == {"s1", "r1"}
+    assert await house.found("zephyr", BO) == ["r1"]
+    assert await house.found("zephyr", room_scope("lab", ana)) == ["r1"]
+    assert await house.found("what did bo say", ANA) == ["r1"]
+
+    house.database.write_now(lambda connection: leave(connection, ana))
+
+    assert await house.found("zephyr") == ["s1"]
+
+
+async def test_linked_accounts_are_one_person(house: House) -> None:
+    house.said("ana", "s1", "zephyr on telegram")
+    house.said("other", "s2", "zephyr on slack")
+
+    def link(connection: Connection) -> None:
+        owner = select(account.c.person_id).where(account.c.id == house.account("ana")).scalar_subquery()
+        connection.execute(
+            update(account).where(account.c.id == house.account("other")).values(person_id=owner)
+        )
+
+    house.database.write_now(link)
+
+    assert set(await house.found("zephyr")) == {"s1", "s2"}
+
+
+async def test_nothing_out_of_scope_is_ever_shown(house: House) -> None:
+    chance = random.Random(7)
+    words = ["zephyr", "苏州", "blue-green", "tea", "deploy", "May 5", "holiday", "ana"]
+    owners: dict[str, str] = {}
+    ids: dict[str, list[int]] = {}
+    people = [f"p{letter}" for letter in "abcdefghijkl"]
+    for slug in people:
+        for n in range(3):
+            name = f"{slug}-{n}"
+            texts = [" ".join(chance.choices(words, k=4)) + f" mark-{slug}" for _ in range(4)]
+            ids[name] = house.said(slug, name, *texts, title=chance.choice(words))
+            owners[name] = slug
+
+    for _ in range(60):
+        slug = chance.choice(people)
+        asked = " ".join(chance.choices([*words, "OR", "NOT", '"', "*", "mark"], k=3))
+        sort = chance.choice(["relevance", "newest", "oldest"])
+        outcome = await house.outcome(asked, person_scope(slug), sort=sort)
+        assert {owners[hit.card.id] for hit in outcome.hits} <= {slug}
+        assert all(f"mark-{other}" not in str(outcome) for other in people if other != slug)
+    for name, slug in owners.items():
+        stranger = person_scope(chance.choice([one for one in people if one != slug]))
+        assert await house.search.read(stranger, name, 1000) is None
+        assert await house.search.around(stranger, name, ids[name][0], 5) is None
+        assert await house.search.context_of(stranger, name, ids[name], 1000) == ""
+    assert await house.found("zephyr", person_scope("nobody")) == []
+    assert await house.found("zephyr", room_scope("nowhere", 1)) == []
+
+
+async def test_a_message_id_of_another_session_shows_nothing(house: House) -> None:
+    house.said("ana", "s1", "mine")
+    (other,) = house.said("bo", "s2", "zephyr theirs")
+
+    assert await house.search.around(ANA, "s1", other, 5) is None
+    assert "theirs" not in await house.search.context_of(ANA, "s1", [other], 1000)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(asked=st.text(max_size=80))
+async def test_any_text_may_be_asked(house: House, asked: str) -> None:
+    await house.outcome(asked)
+    if not await house.search.browse(ANA, 1):
+        house.said("ana", "s1", "a cup of tea")
