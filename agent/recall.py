@@ -20,7 +20,7 @@ NOTE = (
 _OPENS = re.compile("[<＜﹤]")
 _OURS = str.maketrans({"⟦": "[", "⟧": "]", "〚": "[", "〛": "]"})
 _LOOK_AHEAD_CHARS = 80
-_FENCE_NAME = re.compile(r"memory\W{0,3}context")
+_FENCE_NAME = re.compile(r"memory[\W_]{0,3}context")
 _LEFT_OUT = "[a recalled passage was left out: it reads like {category}]"
 _CUT = "[recalled memory was cut here]"
 

@@ -13,7 +13,7 @@ class Held(Exception):
 
 
 def claim(name: str, secret: str, holder: str) -> FileLock:
-    """Takes the lock for a platform's token and says that `holder` has it. Keep the result; release it at the end.
+    """Takes the lock for a platform's token and notes that `holder` has it; the caller releases it.
 
     The lock dies with its process, so a reused process id means nothing. Raises Held.
     """

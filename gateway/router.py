@@ -43,7 +43,7 @@ NOTHING = Stored()
 
 
 class Router:
-    """Stores messages and hands on what they ask for: `wake` a session, run a `control` row, `kick` a chat."""
+    """Stores messages and hands on what they ask for: wake a session, run a control row, kick a chat."""
 
     def __init__(
         self,

@@ -7,8 +7,8 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     "pair": (
         "Hello! I only talk to people my owner knows. Your code is {code}. Pass it to the owner, who can let "
         "you in with `trunkline people approve {code}` or `/approve {code}`. It is good for one hour.",
-        "你好！我只和主人认识的人聊天。你的验证码是 {code}。请把它交给主人，主人用 `trunkline people approve {code}` "
-        "或 `/approve {code}` 就能让你加入。一小时内有效。",
+        "你好！我只和主人认识的人聊天。你的验证码是 {code}。请把它交给主人，"
+        "主人用 `trunkline people approve {code}` 或 `/approve {code}` 就能让你加入。一小时内有效。",
     ),
     "approved_you": (
         "You're in. Write to me whenever you like; /help shows what I can do.",
@@ -78,7 +78,8 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     "usage": (
         "In the last 30 days: {calls} model calls, {prompt} prompt tokens ({cached} of them cached) and "
         "{completion} answer tokens.",
-        "最近 30 天：{calls} 次模型调用，{prompt} 个提示词 token（其中缓存 {cached} 个），{completion} 个回答 token。",
+        "最近 30 天：{calls} 次模型调用，{prompt} 个提示词 token（其中缓存 {cached} 个），"
+        "{completion} 个回答 token。",
     ),
     "memory_empty": (
         "I have nothing noted about you yet.",
@@ -140,7 +141,7 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "模型的请求太多了，请在{wait}后再试。",
     ),
     f"model_{FailureKind.UNKNOWN_MODEL}": (
-        "The endpoint doesn't know the model in my settings. The owner can choose one with `trunkline setup`.",
+        "The endpoint doesn't know the model I am set to. The owner can choose one with `trunkline setup`.",
         "服务端不认识设置里的模型。主人可以用 `trunkline setup` 重新选择。",
     ),
     f"model_{FailureKind.CONTEXT_TOO_LONG}": (

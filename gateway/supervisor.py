@@ -1,4 +1,4 @@
-"""Keeps one adapter connected: runs it again after it is lost, and lets it rest when only a person can help."""
+"""Keeps one adapter connected: runs it again when it is lost, lets it rest when only a person can help."""
 
 import asyncio
 import logging

@@ -40,7 +40,7 @@ FileState = Literal["before", "after", "other"]
 
 
 class MemoryStore(Protocol):
-    """The two stores of a scope. Nothing raises for what can go wrong with a file: that is in the answer."""
+    """The two stores of a scope. What can go wrong with a file is in the answer, not raised."""
 
     @property
     def limits(self) -> MemoryLimits: ...
@@ -52,12 +52,19 @@ class MemoryStore(Protocol):
     async def apply(
         self, scope: Scope, target: Target, operations: Sequence[Operation], origin: WriteOrigin
     ) -> Outcome:
-        """Applies all operations or none, journaled. A cancelled call leaves old or new text, whole."""
+        """Applies all operations or none, journaled. A cancelled call leaves old or new text, whole.
+
+        Raises what the journal raises; then a write may have happened that the journal calls pending.
+        """
         ...
 
 
 class MemoryUnreadable(Exception):
     """The file exists but holds nothing that may be trusted; the argument says why."""
+
+
+class JournalFailed(Exception):
+    """The journal did not answer in time or is out of reach; start-up settles what it left pending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +239,9 @@ def _call(loop: asyncio.AbstractEventLoop, call: Coroutine[Any, Any, _T]) -> _T:
     future = asyncio.run_coroutine_threadsafe(call, loop)
     try:
         return future.result(JOURNAL_TIMEOUT_S)
-    except TimeoutError:
+    except OSError as error:  # a time-out is one too; as itself it would pass for a failure of the file
         future.cancel()
-        raise
+        raise JournalFailed("the undo record of a memory write could not be kept") from error
 
 
 def _read_file(path: Path) -> _File:

@@ -145,7 +145,7 @@ def postings(connection: Connection, pattern: Pattern, reach: Reach, limit: int)
     found: list[Posting] = []
     for table in reach.tables:
         statement, values = _select(connection, table, pattern, reach, "posting", limit)
-        found.extend(map(Posting._make, connection.execute(_cached(statement), values)))
+        found.extend(map(Posting._make, connection.execute(_cached(statement), values).all()))
     return found
 
 
@@ -154,7 +154,7 @@ def posting_ids(connection: Connection, pattern: Pattern, reach: Reach, limit: i
     found: set[int] = set()
     for table in reach.tables:
         statement, values = _select(connection, table, pattern, reach, "id", limit)
-        found.update(connection.execute(_cached(statement), values).scalars())
+        found.update(connection.execute(_cached(statement), values).scalars().all())
     return found
 
 
@@ -167,7 +167,7 @@ def postings_of(connection: Connection, ids: Set[int], reach: Reach) -> list[Pos
     for start in range(0, len(ordered), ID_BATCH):
         listed = ", ".join(str(one) for one in ordered[start : start + ID_BATCH])
         statement = f"SELECT {_COLUMNS} FROM indexed_message m WHERE m.id IN ({listed}){filters}"
-        found.extend(map(Posting._make, connection.execute(text(statement), values)))
+        found.extend(map(Posting._make, connection.execute(text(statement), values).all()))
     return found
 
 

@@ -3,6 +3,7 @@
 Pure arithmetic over postings; the design and its figures are those of docs/benchmarks.md (`bench.recall`).
 """
 
+import heapq
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ B = 0.4
 NEIGHBOUR = 0.3
 # A session is its best window and a share of the next ones that don't lie beside a better one.
 SHARES = (1.0, 0.4, 0.2, 0.1)
+
+# Sessions beyond these by their best window can't come first by the rest.
+MAX_SESSIONS = 120
 
 _SEQ_BITS = 28
 
@@ -69,26 +73,38 @@ class Windows:
             self.hits.pop(one, None)
 
     def sessions(self, bonus: Mapping[int, float]) -> list[SessionScore]:
-        """Every session with a hit, best first. `bonus` is added by message id, once for a session."""
+        """The best sessions with a hit, best first. `bonus` is added by message id, once for a session."""
+        worth: dict[int, float] = {}
+        best: dict[int, float] = {}
         by_session: dict[int, list[Posting]] = {}
-        for posting in self.hits.values():
-            by_session.setdefault(posting.session_id, []).append(posting)
-        found = [self._session(session_id, hits, bonus) for session_id, hits in by_session.items()]
+        for one, hit in self.hits.items():
+            value = self._scores[(hit.session_id << _SEQ_BITS) | hit.seq] + bonus.get(one, 0.0)
+            worth[one] = value
+            if value > best.get(hit.session_id, -1.0):
+                best[hit.session_id] = value
+            by_session.setdefault(hit.session_id, []).append(hit)
+        leading = heapq.nlargest(MAX_SESSIONS, best, key=best.__getitem__)
+        found = [self._session(one, by_session[one], worth, bonus) for one in leading]
         found.sort(key=lambda one: (-one.score, -one.best_ms))
         return found
 
-    def _session(self, session_id: int, hits: list[Posting], bonus: Mapping[int, float]) -> SessionScore:
+    def _session(
+        self,
+        session_id: int,
+        hits: list[Posting],
+        worth: Mapping[int, float],
+        bonus: Mapping[int, float],
+    ) -> SessionScore:
         base = session_id << _SEQ_BITS
-        worth = {hit.seq: self._scores[base | hit.seq] + bonus.get(hit.id, 0.0) for hit in hits}
-        ranked = sorted(hits, key=lambda hit: (-worth[hit.seq], -hit.created_ms))
-        extra = max(bonus.get(hit.id, 0.0) for hit in hits)
-        windows = (self._scores[base | hit.seq] for hit in _apart(ranked))
+        ranked = sorted(hits, key=lambda hit: (-worth[hit.id], -hit.created_ms))
+        extra = max([bonus.get(hit.id, 0.0) for hit in hits])
+        windows = [self._scores[base | hit.seq] for hit in _apart(ranked)]
         return SessionScore(
             session_id,
             extra + sum(share * value for share, value in zip(SHARES, windows, strict=False)),
-            frozenset(hit.id for hit in hits),
-            tuple(hit.seq for hit in ranked),
-            frozenset().union(*(self._groups[hit.id] for hit in hits)),
+            frozenset([hit.id for hit in hits]),
+            tuple([hit.seq for hit in ranked]),
+            frozenset().union(*[self._groups[hit.id] for hit in hits]),
             ranked[0].created_ms,
         )
 

@@ -91,7 +91,10 @@ def test_credentials_do_not_overlap():
         ("👩🏽‍💻 ❤️", "👩🏽‍💻 ❤️"),
         ("می‌خواهم", "می‌خواهم"),
         ("a\u202eb\u200bc", "abc"),
-        ("🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f!\U000e0041", "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f!"),
+        (
+            "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f!\U000e0041",
+            "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f!",
+        ),
     ],
 )
 def test_cleaning_keeps_what_scripts_and_emoji_need(text: str, clean: str):

@@ -136,31 +136,26 @@ async def test_a_stranger_gets_a_code_and_is_answered_once_the_owner_approves(wo
         await world.discord_shows("Welcome!", world.discord.direct_chat(stranger))
 
 
-LONG_CODE = "\n".join(f"    value_{n} = compute({n}, '<&>')  # line {n}" for n in range(150))
+LONG_CODE = "\n".join(f"    value_{n} = compute({n}, '<&>')  # line {n}" for n in range(170))
 LONG_ANSWER = f"Here it is.\n\n```python\n{LONG_CODE}\n```\n\n" + "And some words after it. " * 80
 
 
 async def test_a_long_answer_with_code_arrives_whole_on_all_three(world: World) -> None:
     assert len(LONG_ANSWER) > 9000
+    channel = world.slack.workspace.direct_channel(ANA_SLACK).id
     async with world.running():
         world.model.responder = lambda body: Reply(LONG_ANSWER, chunk_chars=500)
         await world.ana_on_telegram("show me")
         await world.ana_on_discord("show me")
         await world.ana_on_slack("show me")
-        channel = world.slack.workspace.direct_channel(ANA_SLACK).id
-        for texts in (
-            lambda: world.telegram.texts(ANA_TELEGRAM),
-            lambda: world.discord.texts(),
-            lambda: world.slack.texts(channel),
+        for emulator, texts, longest in (
+            (world.telegram, lambda: world.telegram.texts(ANA_TELEGRAM), 4096),
+            (world.discord, world.discord.texts, 2000),
+            (world.slack, lambda: world.slack.texts(channel), 3900),
         ):
-            emulator = world.telegram if "telegram" in str(texts.__code__.co_names) else world.discord
-            emulator = world.slack if "slack" in str(texts.__code__.co_names) else emulator
-            await emulator.wait_for(
-                lambda t=texts: "And some words after it. And some words after it." in (t() or [""])[-1],  # type: ignore[misc]
-                30,
-            )
             await emulator.wait_for(lambda t=texts: visible(t()).count("words after") == 80, 30)  # type: ignore[misc]
             assert LONG_CODE in visible(texts())
+            assert all(len(text) <= longest for text in texts())
 
 
 def visible(texts: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""What every emulator shares: a server on loopback, a record of calls, waits with a deadline, faults on order."""
+"""What every emulator shares: a server on loopback, a record of calls, waits, faults on order."""
 
 import asyncio
 import time
