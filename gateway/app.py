@@ -167,7 +167,7 @@ async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
 def _workers(house: OpenHouse, delivery: Delivery, models: "AsyncModels", process: str) -> SessionWorkers:
     config = house.config
     mask = partial(mask_secrets, secrets=config.secrets.values)
-    tools = _tools(house, models)
+    tools = built_in_tools(house, models)
     opening = Opening(
         house.database,
         house.memory,
@@ -195,7 +195,8 @@ def _workers(house: OpenHouse, delivery: Delivery, models: "AsyncModels", proces
     return workers
 
 
-def _tools(house: OpenHouse, models: "AsyncModels") -> tuple[Tool[Any], ...]:
+def built_in_tools(house: OpenHouse, models: "AsyncModels") -> tuple[Tool[Any], ...]:
+    """Every tool that a model is given, with these settings."""
     settings = house.config.memory
     tools: list[Tool[Any]] = []
     if settings.memory_enabled or settings.user_profile_enabled:

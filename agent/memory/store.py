@@ -59,7 +59,7 @@ class MemoryStore(Protocol):
         ...
 
 
-class MemoryUnreadable(Exception):
+class _Unreadable(Exception):
     """The file exists but holds nothing that may be trusted; the argument says why."""
 
 
@@ -146,7 +146,7 @@ class FileMemoryStore:
         for target in self._targets_of(scope):
             try:
                 found[target] = _read_file(self.path_of(scope, target)).store.entries
-            except MemoryUnreadable as error:
+            except _Unreadable as error:
                 _logger.error("memory file unreadable file=%s cause=%s", FILE_NAMES[target], error)  # noqa: TRY400
                 unreadable.append(target)
         return MemorySnapshot(found.get("memory", ()), found.get("user", ()), tuple(unreadable))
@@ -161,14 +161,14 @@ class FileMemoryStore:
             return failed
         try:
             entries = _read_file(self.path_of(scope, failed.target)).store.entries
-        except MemoryUnreadable:
+        except _Unreadable:
             return failed
         return Failed(failed.target, failed.kind, failed.error, entries)
 
     def _state_of(self, scope: Scope, entry: JournalEntry) -> FileState:
         try:
             entries = _read_file(self.path_of(scope, entry.target)).store.entries
-        except MemoryUnreadable:
+        except _Unreadable:
             return "other"
         if entries == entry.after:
             return "after"
@@ -189,7 +189,7 @@ class FileMemoryStore:
                 return self._write(write, loop)
         except Timeout:
             return Failed(target, FailureKind.LOCKED, outcomes.locked(name, self._lock_timeout_s))
-        except MemoryUnreadable as error:
+        except _Unreadable as error:
             _logger.error("memory file unreadable file=%s cause=%s", name, error)  # noqa: TRY400
             return Failed(target, FailureKind.UNREADABLE, outcomes.unreadable(name, str(error)))
         except OSError as error:
@@ -245,20 +245,20 @@ def _call(loop: asyncio.AbstractEventLoop, call: Coroutine[Any, Any, _T]) -> _T:
 
 
 def _read_file(path: Path) -> _File:
-    """Raises MemoryUnreadable; a file that is not there is an empty store."""
+    """Raises _Unreadable; a file that is not there is an empty store."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return _File(None, ParsedStore((), free_form=False))
     except OSError as error:
-        raise MemoryUnreadable(error.strerror or "I/O error") from error
+        raise _Unreadable(error.strerror or "I/O error") from error
     if len(raw) > MAX_FILE_BYTES:
-        raise MemoryUnreadable(f"larger than {MAX_FILE_BYTES:,} bytes")
+        raise _Unreadable(f"larger than {MAX_FILE_BYTES:,} bytes")
     try:
         return _File(raw, parse_entries(raw.decode("utf-8")))
     except UnicodeDecodeError as error:
-        raise MemoryUnreadable(f"not UTF-8 at byte {error.start}") from error
+        raise _Unreadable(f"not UTF-8 at byte {error.start}") from error
 
 
 def _make_folder(folder: Path) -> None:

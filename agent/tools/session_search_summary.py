@@ -5,6 +5,7 @@ A summary that can't be had is a reason, not an exception: the matching lines ar
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from trunkline.agent.messages import UserMessage
@@ -101,15 +102,16 @@ async def _summarise_one(
         max_tokens=SUMMARY_TOKENS,
     )
     made = Summary(reason="the summary model failed")
-    async for event in model.stream(request):
-        match event:
-            case ModelDone(message, _):
-                summary = disarm(message.text.strip())
-                made = Summary(summary) if summary else Summary(reason="the summary model said nothing")
-            case ModelFailure(kind):
-                made = Summary(reason=_REASONS.get(kind, "the summary model failed"))
-            case _:
-                continue
+    async with aclosing(model.stream(request)) as events:
+        async for event in events:
+            match event:
+                case ModelDone(message, _):
+                    summary = disarm(message.text.strip())
+                    made = Summary(summary) if summary else Summary(reason="the summary model said nothing")
+                case ModelFailure(kind):
+                    made = Summary(reason=_REASONS.get(kind, "the summary model failed"))
+                case _:
+                    continue
     return made
 
 

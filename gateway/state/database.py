@@ -88,6 +88,11 @@ class Database:
         """Runs `work` on one consistent view of the data. A write raises."""
         return await self._submit(self._readers, self._read, work)
 
+    async def scrub(self) -> None:
+        """Rewrites an SQLite file so that it holds nothing that was deleted. Slow; PostgreSQL does so itself."""
+        if self.is_sqlite:
+            await asyncio.shield(asyncio.wrap_future(self._started(self._writers, self._vacuum)))
+
     def write_now(self, work: Callable[[Connection], T]) -> T:
         """`write` for callers without an event loop: the command line and start-up."""
         return self._start(self._writers, self._write, work).result()
@@ -131,8 +136,11 @@ class Database:
         run: Callable[[Callable[[Connection], T]], T],
         work: Callable[[Connection], T],
     ) -> Future[T]:
+        return self._started(pool, lambda: run(work))
+
+    def _started(self, pool: ThreadPoolExecutor, task: Callable[[], T]) -> Future[T]:
         try:
-            return pool.submit(run, work)
+            return pool.submit(task)
         except RuntimeError as error:
             raise DatabaseClosed("the database is closed") from error
 
@@ -161,6 +169,16 @@ class Database:
             if not self.is_sqlite:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _ALONE_LOCK})
             return work(connection)
+
+    def _vacuum(self) -> None:
+        borrowed = self._writer_engine.raw_connection()
+        try:
+            cursor = borrowed.cursor()
+            cursor.execute("VACUUM")
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            cursor.close()
+        finally:
+            borrowed.close()
 
     def _read(self, work: Callable[[Connection], T]) -> T:
         with self._reader_engine.connect() as connection:

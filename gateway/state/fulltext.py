@@ -4,11 +4,13 @@ It stores and finds tokens. What a token is belongs to `analyser`, what a hit is
 tables of one shape: `message_fts` holds what people and the assistant said, `tool_fts` what tools returned.
 """
 
-from collections.abc import Iterable, Sequence, Set
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DatabaseError
 
 STREAM_BITS = 32
 
@@ -27,6 +29,7 @@ _POSTGRES_TABLE = (
     "CREATE INDEX ix_{table}_tokens ON {table} USING gin (tokens)",
 )
 ID_BATCH = 500
+STREAM_BATCH = 200  # SQLite compounds at most 500 SELECTs
 _COLUMNS = "m.id, m.session_id, m.seq, m.words, coalesce(m.account_id, 0), m.created_ms"
 TABLES = ("message_fts", "tool_fts")
 
@@ -68,6 +71,7 @@ class Reach:
         return (*said, "tool_fts") if TOOL in self.roles else said
 
 
+Wanted = Literal["id", "posting"]
 USER, ASSISTANT, TOOL = 0, 1, 2
 ROLES = {"user": USER, "assistant": ASSISTANT, "tool": TOOL}
 
@@ -133,28 +137,24 @@ def remove_entries(connection: Connection, entries: Sequence[Entry]) -> None:
 def count(connection: Connection, pattern: Pattern, reach: Reach, cap: int) -> int:
     """How many messages of the streams match, counted up to about `cap` in each."""
     total = 0
-    for table in reach.tables:
-        statement, values = _select(connection, table, pattern, reach, "id", cap)
-        counted = f"SELECT count(*) FROM ({statement}) AS matching"
-        total += connection.execute(_cached(counted), values).scalar_one()
+    for statement, values in _selects(connection, pattern, reach, "id", cap):
+        total += _rows(connection, f"SELECT count(*) FROM ({statement}) AS matching", values)[0][0]
     return total
 
 
 def postings(connection: Connection, pattern: Pattern, reach: Reach, limit: int) -> list[Posting]:
     """The matching messages, about the `limit` newest of each stream, in no order."""
     found: list[Posting] = []
-    for table in reach.tables:
-        statement, values = _select(connection, table, pattern, reach, "posting", limit)
-        found.extend(map(Posting._make, connection.execute(_cached(statement), values).all()))
+    for statement, values in _selects(connection, pattern, reach, "posting", limit):
+        found.extend(map(Posting._make, _rows(connection, statement, values)))
     return found
 
 
 def posting_ids(connection: Connection, pattern: Pattern, reach: Reach, limit: int) -> set[int]:
     """The ids of matching messages, about the `limit` newest of each stream, whatever their role and time."""
     found: set[int] = set()
-    for table in reach.tables:
-        statement, values = _select(connection, table, pattern, reach, "id", limit)
-        found.update(connection.execute(_cached(statement), values).scalars().all())
+    for statement, values in _selects(connection, pattern, reach, "id", limit):
+        found.update([row[0] for row in _rows(connection, statement, values)])
     return found
 
 
@@ -167,8 +167,15 @@ def postings_of(connection: Connection, ids: Set[int], reach: Reach) -> list[Pos
     for start in range(0, len(ordered), ID_BATCH):
         listed = ", ".join(str(one) for one in ordered[start : start + ID_BATCH])
         statement = f"SELECT {_COLUMNS} FROM indexed_message m WHERE m.id IN ({listed}){filters}"
-        found.extend(map(Posting._make, connection.execute(text(statement), values).all()))
+        found.extend(map(Posting._make, _rows(connection, statement, values)))
     return found
+
+
+def forget_removed(connection: Connection) -> None:
+    """Rewrites the index so that its file holds no word of removed messages any more. Slow: for erasures."""
+    if connection.dialect.name == "sqlite":
+        for table in TABLES:
+            connection.exec_driver_sql(f"INSERT INTO {table}({table}) VALUES ('optimize')")
 
 
 def span(stream: int) -> tuple[int, int]:
@@ -225,49 +232,55 @@ def _match_text(connection: Connection, pattern: Pattern) -> str:
     )
 
 
-def _cached(statement: str) -> TextClause:
-    known = _statements.get(statement)
-    if known is None:
-        if len(_statements) > 500:
-            _statements.clear()
-        known = _statements[statement] = text(statement)
-    return known
+def _rows(
+    connection: Connection, statement: str, values: Mapping[str, str | int]
+) -> Sequence[tuple[int, ...]]:
+    """The rows as plain tuples; on SQLite past SQLAlchemy, which costs more than the search for thousands."""
+    if connection.dialect.name != "sqlite":
+        return [tuple(row) for row in connection.execute(text(statement), values).all()]
+    cursor = connection.connection.cursor()
+    try:
+        return cursor.execute(statement, values).fetchall()  # type: ignore[no-any-return]
+    except sqlite3.Error as error:
+        raise DatabaseError(statement, dict(values), error) from error
+    finally:
+        cursor.close()
 
 
-_statements: dict[str, TextClause] = {}
+def _selects(
+    connection: Connection, pattern: Pattern, reach: Reach, what: Wanted, limit: int
+) -> Iterator[tuple[str, dict[str, str | int]]]:
+    """SELECTs over every stream of the reach, each stream cut at `limit`, a bounded number in a statement."""
+    for table in reach.tables:
+        for start in range(0, len(reach.streams), STREAM_BATCH):
+            values: dict[str, str | int] = {"match": _match_text(connection, pattern), "limit": limit}
+            filters = _filters(reach, values) if what == "posting" else ""
+            branches = []
+            for place, stream in enumerate(reach.streams[start : start + STREAM_BATCH]):
+                values[f"low{place}"], values[f"high{place}"] = span(stream)
+                between = f"BETWEEN :low{place} AND :high{place}"
+                if connection.dialect.name == "sqlite":
+                    branches.append(_sqlite_branch(table, between, filters, what))
+                else:
+                    branches.append(_postgres_branch(table, between, filters, what))
+            yield " UNION ALL ".join(branches), values
 
 
-def _select(
-    connection: Connection, table: str, pattern: Pattern, reach: Reach, what: str, limit: int
-) -> tuple[str, dict[str, str | int]]:
-    """One SELECT over every stream of the reach, each cut at `limit`."""
-    values: dict[str, str | int] = {"match": _match_text(connection, pattern), "limit": limit}
-    filters = _filters(reach, values) if what == "posting" else ""
-    branches = []
-    for place, stream in enumerate(reach.streams):
-        values[f"low{place}"], values[f"high{place}"] = span(stream)
-        between = f"BETWEEN :low{place} AND :high{place}"
-        if connection.dialect.name == "sqlite":
-            chosen = f"{table} AS f"
-            where = f"{table} MATCH :match AND f.rowid {between}"
-            if what == "id":
-                branch = (
-                    f"SELECT f.rowid AS id FROM {chosen} WHERE {where} ORDER BY f.rowid DESC LIMIT :limit"
-                )
-            else:
-                branch = (
-                    f"SELECT {_COLUMNS} FROM {chosen} CROSS JOIN indexed_message AS m ON m.id = f.rowid "
-                    f"WHERE {where}{filters} ORDER BY f.rowid DESC LIMIT :limit"
-                )
-            branches.append(f"SELECT * FROM ({branch})")
-        else:
-            inner = f"SELECT f.id FROM {table} f WHERE f.tokens @@ CAST(:match AS tsquery) AND f.id {between}"
-            chosen = "m.id" if what == "id" else _COLUMNS
-            branches.append(
-                f"(SELECT {chosen} FROM indexed_message m WHERE m.id IN ({inner}){filters} "
-                "ORDER BY m.id DESC LIMIT :limit)"
-            )
-    return " UNION ALL ".join(branches), values
+def _sqlite_branch(table: str, between: str, filters: str, what: Wanted) -> str:
+    # The range on rowid makes FTS5 read that stream's postings only.
+    where = f"{table} MATCH :match AND f.rowid {between}"
+    newest = "ORDER BY f.rowid DESC LIMIT :limit"
+    if what == "id":
+        return f"SELECT * FROM (SELECT f.rowid AS id FROM {table} AS f WHERE {where} {newest})"
+    source = f"{table} AS f CROSS JOIN indexed_message AS m ON m.id = f.rowid"
+    return f"SELECT * FROM (SELECT {_COLUMNS} FROM {source} WHERE {where}{filters} {newest})"
+
+
+def _postgres_branch(table: str, between: str, filters: str, what: Wanted) -> str:
+    matching = f"SELECT f.id FROM {table} f WHERE f.tokens @@ CAST(:match AS tsquery) AND f.id {between}"
+    columns = "m.id" if what == "id" else _COLUMNS
+    source = f"indexed_message m WHERE m.id IN ({matching}){filters}"
+    return f"(SELECT {columns} FROM {source} ORDER BY m.id DESC LIMIT :limit)"
 
 
 def _filters(reach: Reach, values: dict[str, str | int]) -> str:

@@ -133,7 +133,7 @@ def set_message_state(connection: Connection, scope: Scope, ids: Iterable[int], 
 def delete_messages(connection: Connection, scope: Scope, ids: Iterable[int]) -> int:
     """Removes messages of the scope, their index entries and embeddings; returns how many there were.
 
-    Old index segments keep the words until `fulltext.purge`.
+    The file keeps traces of them until `fulltext.forget_removed` and `Database.scrub`.
     """
     rows = _rows_in_scope(connection, scope, ids, None)
     _unindex(connection, [_searchable(dict(row._mapping)) for row in rows if row.state in VISIBLE])

@@ -50,22 +50,24 @@ class Windows:
     corpus: Corpus
     hits: dict[int, Posting] = field(default_factory=dict)
     _scores: dict[int, float] = field(default_factory=dict)
-    _groups: dict[int, set[int]] = field(default_factory=dict)
+    _groups: dict[int, int] = field(default_factory=dict)  # a bit for each group
 
     def add(self, postings: Iterable[Posting], frequency: int, group: int) -> None:
         """Scores one term's postings. `frequency` is the number of messages of the scope that have it."""
         rarity = idf(self.corpus.messages, frequency)
         mean = max(self.corpus.mean_words, 1.0)
         scores, hits, groups = self._scores, self.hits, self._groups
+        bit = 1 << group
         for posting in postings:
-            worth = rarity * (K1 + 1) / (1 + K1 * (1 - B + B * posting.words / mean))
-            at = (posting.session_id << _SEQ_BITS) | posting.seq
-            scores[at] = scores.get(at, 0.0) + worth
+            one, session_id, seq, words, _, _ = posting
+            worth = rarity * (K1 + 1) / (1 + K1 * (1 - B + B * words / mean))
+            at = (session_id << _SEQ_BITS) | seq
             spread = NEIGHBOUR * worth
+            scores[at] = scores.get(at, 0.0) + worth
             scores[at - 1] = scores.get(at - 1, 0.0) + spread
             scores[at + 1] = scores.get(at + 1, 0.0) + spread
-            hits[posting.id] = posting
-            groups.setdefault(posting.id, set()).add(group)
+            hits[one] = posting
+            groups[one] = groups.get(one, 0) | bit
 
     def remove(self, ids: Iterable[int]) -> None:
         """Takes messages out of the result."""
@@ -104,9 +106,15 @@ class Windows:
             extra + sum(share * value for share, value in zip(SHARES, windows, strict=False)),
             frozenset([hit.id for hit in hits]),
             tuple([hit.seq for hit in ranked]),
-            frozenset().union(*[self._groups[hit.id] for hit in hits]),
+            self._covered(hits),
             ranked[0].created_ms,
         )
+
+    def _covered(self, hits: Iterable[Posting]) -> frozenset[int]:
+        bits = 0
+        for hit in hits:
+            bits |= self._groups[hit.id]
+        return frozenset([group for group in range(bits.bit_length()) if bits >> group & 1])
 
 
 def _apart(ranked: Iterable[Posting]) -> list[Posting]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, func, or_, select
+from sqlalchemy import Connection, Row, Select, bindparam, func, or_, select
 
 from trunkline.agent.ports import SessionCard, SessionView, TranscriptLine
 from trunkline.gateway.state.analyser import fold
@@ -49,9 +49,7 @@ def sessions_by_row(
 
 def card(connection: Connection, row: Row[Any]) -> SessionCard:
     """The card of a session's row, with its first words of a person as the preview."""
-    first = connection.execute(
-        _visible(row.id).where(message.c.role == "user").order_by(message.c.seq).limit(1)
-    ).one_or_none()
+    first = connection.execute(_FIRST_WORDS, {"session_row": row.id}).one_or_none()
     preview = "" if first is None else shorten(" ".join(first.content.split()), PREVIEW_CHARS)
     return SessionCard(
         row.public_id,
@@ -128,10 +126,7 @@ def exchange(
     connection: Connection, row: Row[Any], *, last: bool, max_chars: int
 ) -> tuple[TranscriptLine, ...]:
     """The first or the last question and answer of a session, each line cut to `max_chars`."""
-    order = message.c.seq.desc() if last else message.c.seq
-    rows = connection.execute(
-        _visible(row.id).where(message.c.role != "tool", message.c.content != "").order_by(order).limit(2)
-    ).all()
+    rows = connection.execute(_LAST_LINES if last else _FIRST_LINES, {"session_row": row.id}).all()
     return tuple(line(one, max_chars=max_chars) for one in (reversed(rows) if last else rows))
 
 
@@ -149,10 +144,8 @@ def lines_at(
     connection: Connection, row: Row[Any], seqs: Iterable[int], *, only_compacted: bool = False
 ) -> list[Row[Any]]:
     """The messages of a session at these places, in order."""
-    query = _visible(row.id).where(message.c.seq.in_(sorted(seqs))).order_by(message.c.seq)
-    if only_compacted:
-        query = query.where(message.c.state == "compacted")
-    return list(connection.execute(query))
+    rows = connection.execute(_LINES_AT, {"session_row": row.id, "seqs": sorted(seqs)}).all()
+    return [one for one in rows if one.state == "compacted" or not only_compacted]
 
 
 def line(
@@ -202,15 +195,25 @@ def _sessions(streams: Sequence[int]) -> Select[Any]:
 
 
 def _visible(session_row_id: int) -> Select[Any]:
-    return (
-        select(message, account.c.label, person.c.name)
-        .outerjoin(account, account.c.id == message.c.account_id)
-        .outerjoin(person, person.c.id == account.c.person_id)
-        .where(
-            and_(message.c.session_id == session_row_id, message.c.state.in_(VISIBLE)),
-            or_(message.c.content != "", message.c.tool_calls.is_not(None)),
-        )
+    return _VISIBLE.params(session_row=session_row_id)
+
+
+# Made once: building a statement costs more than running it.
+_VISIBLE = (
+    select(message, account.c.label, person.c.name)
+    .outerjoin(account, account.c.id == message.c.account_id)
+    .outerjoin(person, person.c.id == account.c.person_id)
+    .where(
+        message.c.session_id == bindparam("session_row", type_=message.c.session_id.type),
+        message.c.state.in_(VISIBLE),
+        or_(message.c.content != "", message.c.tool_calls.is_not(None)),
     )
+)
+_SPOKEN = _VISIBLE.where(message.c.role != "tool", message.c.content != "")
+_FIRST_WORDS = _VISIBLE.where(message.c.role == "user").order_by(message.c.seq).limit(1)
+_FIRST_LINES = _SPOKEN.order_by(message.c.seq).limit(2)
+_LAST_LINES = _SPOKEN.order_by(message.c.seq.desc()).limit(2)
+_LINES_AT = _VISIBLE.where(message.c.seq.in_(bindparam("seqs", expanding=True))).order_by(message.c.seq)
 
 
 def _fitting(lines: Sequence[TranscriptLine], max_chars: int) -> list[TranscriptLine]:

@@ -1,4 +1,4 @@
-"""What holds for any Markdown on any platform: all of it arrives, in order, within the limits, code untouched."""
+"""What holds for any Markdown on any platform: all of it arrives, in order, fitting, code untouched."""
 
 from collections.abc import Callable
 

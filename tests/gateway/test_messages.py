@@ -1,6 +1,7 @@
 """Messages: numbered, kept byte for byte, taken back, and stored even when the index is broken."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, func, select, text, update
@@ -224,6 +225,22 @@ def test_deleted_messages_leave_no_row_and_no_index_entry(database: Database, an
 
     assert (found(database, "zanzibar"), found(database, "keep")) == (0, 1)
     assert history(database, ana_session) == ["keep"]
+
+
+async def test_the_file_holds_nothing_of_what_was_deleted(sqlite_database: Database, tmp_path: Path) -> None:
+    def work(connection: Connection) -> list[int]:
+        made = add_session(connection, direct_stream(connection, add_person(connection, "ana")), "s1")
+        say(connection, made, *(f"keep {n}" for n in range(50)))
+        return say(connection, made, "zanzibar forever")
+
+    ids = sqlite_database.write_now(work)
+    await sqlite_database.write(lambda connection: delete_messages(connection, ANA, ids))
+    await sqlite_database.write(fulltext.forget_removed)
+    await sqlite_database.scrub()
+
+    files = [path.read_bytes() for path in tmp_path.iterdir()]
+    assert not any(b"zanzibar" in held or b"forever" in held for held in files)
+    assert found(sqlite_database, "keep") == 50
 
 
 def test_private_sessions_are_kept_out_of_the_index(database: Database, ana_session: int) -> None:

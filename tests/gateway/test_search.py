@@ -413,6 +413,20 @@ async def test_rooms_are_found_by_those_who_take_part_and_only_by_them(house: Ho
     assert await house.found("zephyr") == ["s1"]
 
 
+async def test_somebody_in_hundreds_of_rooms_is_served(house: House) -> None:
+    ana = house.account("ana")
+
+    def work(connection: Connection) -> None:
+        for n in range(450):
+            made = add_session(connection, add_room(connection, f"room{n}", ana), f"r{n}")
+            if n % 150 == 149:
+                say(connection, made, f"zephyr in room {n}")
+
+    house.database.write_now(work)
+
+    assert set(await house.found("zephyr")) == {"r149", "r299", "r449"}
+
+
 async def test_linked_accounts_are_one_person(house: House) -> None:
     house.said("ana", "s1", "zephyr on telegram")
     house.said("other", "s2", "zephyr on slack")
