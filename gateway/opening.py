@@ -60,11 +60,17 @@ class Who:
 
 
 def who_is(connection: Connection, row: InboxRow, message: InboundMessage) -> Who:
-    """The author as the database knows them now; a person may have been linked since the message came."""
+    """The author as the database knows them now; a person may have been linked since the message came.
+
+    Raises LookupError for a message of a room that nobody knows: no room must ever be taken for a direct chat.
+    """
     account = people.load_account(connection, row.account)
     room = None
     if message.chat_kind is not ChatKind.DIRECT:
-        room = people.find_room(connection, message.platform, message.realm, message.chat)
+        # The row's chat, not the message's: it follows when a chat gets a new id.
+        room = people.find_room(connection, message.platform, message.realm, row.key.chat)
+        if room is None:
+            raise LookupError(f"no room {row.key.chat} on {message.platform}")
     person = account.person
     zone = person.timezone if person is not None and person.timezone else get_localzone_name()
     language = person.language if person is not None and person.language else message.language

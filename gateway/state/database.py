@@ -89,7 +89,7 @@ class Database:
         return await self._submit(self._readers, self._read, work)
 
     async def scrub(self) -> None:
-        """Rewrites an SQLite file so that it holds nothing that was deleted. Slow; PostgreSQL does so itself."""
+        """Rewrites an SQLite file, so that it holds nothing that was deleted. Slow; for erasures."""
         if self.is_sqlite:
             await asyncio.shield(asyncio.wrap_future(self._started(self._writers, self._vacuum)))
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from trunkline.gateway.state.records import OutboxRow
 from trunkline.gateway.state.schema import outbox
 
-UNSENT = ("planned", "sending")
+NONCE_HOLDS_MS = 180_000
+"""How long a platform is trusted to know a nonce again. Discord says "the past few minutes"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ def plan(
     """Plans the messages of a whole answer, in place of whatever was planned for it before.
 
     A preview keeps its row and its message id, and is edited to the final text, unless `shown` (payloads by
-    place) says that it shows exactly that already.
+    place) says that it shows exactly that already. One that may have arrived with this very text is `unknown`
+    and stays so: nothing is sent twice.
     """
     known = {row.seq: row for row in connection.execute(_of(where.source)).all()}
     for seq, payload in enumerate(payloads):
@@ -44,12 +46,14 @@ def plan(
         if old is None:
             connection.execute(insert(outbox).values(**_row(where, seq, "text", payload, now_ms)))
             continue
+        if old.state == "unknown" and old.payload == payload:
+            continue
         is_shown = old.message_id is not None and shown.get(seq) == payload
         connection.execute(
             update(outbox)
             .where(outbox.c.id == old.id)
             .values(
-                kind="text",
+                kind=old.kind if old.message_id is None else "text",
                 payload=payload,
                 state="sent" if is_shown else "planned",
                 sent_ms=now_ms if is_shown else None,
@@ -59,10 +63,15 @@ def plan(
         )
 
 
-def begin_preview(connection: Connection, where: Plan, seq: int, payload: str, now_ms: int) -> int:
-    """A row for a preview about to be sent, so that a restart knows of it. Returns its id."""
+def begin_preview(connection: Connection, where: Plan, seq: int, payload: str, now_ms: int) -> OutboxRow:
+    """A row for a preview about to be sent, so that a restart knows of it."""
     values = _row(where, seq, "preview", payload, now_ms) | {"state": "sending", "attempts": 1}
-    return int(connection.execute(insert(outbox).values(**values).returning(outbox.c.id)).scalar_one())
+    return _outbox_row(connection.execute(insert(outbox).values(**values).returning(outbox)).one())
+
+
+def drop_preview(connection: Connection, row_id: int) -> None:
+    """Forgets a preview that the platform provably does not have."""
+    connection.execute(delete(outbox).where(outbox.c.id == row_id, outbox.c.message_id.is_(None)))
 
 
 def find(connection: Connection, source: str, seq: int) -> OutboxRow | None:
@@ -71,21 +80,14 @@ def find(connection: Connection, source: str, seq: int) -> OutboxRow | None:
 
 
 def due(
-    connection: Connection, platform: str, tenant: str, chat: str, now_ms: int
+    connection: Connection, platform: str, tenant: str, chat: str, now_ms: int, thread: str | None = None
 ) -> tuple[OutboxRow, int | None] | None:
-    """The chat's next message and how many ms to wait before it may go; None when nothing is planned."""
-    query = (
-        select(outbox)
-        .where(
-            outbox.c.platform == platform,
-            outbox.c.tenant == tenant,
-            outbox.c.chat == chat,
-            outbox.c.state == "planned",
-        )
-        .order_by(outbox.c.id)
-        .limit(1)
-    )
-    row = connection.execute(query).first()
+    """The chat's next message and how many ms to wait before it may go; None when nothing is planned.
+
+    `thread` narrows it to one conversation, where each is a process of its own (the terminal).
+    """
+    where = [*_planned_in(platform, tenant, chat), *_in_thread(thread)]
+    row = connection.execute(select(outbox).where(*where).order_by(outbox.c.id).limit(1)).first()
     if row is None:
         return None
     wait_ms = row.not_before_ms - now_ms
@@ -111,10 +113,24 @@ def mark_ended(connection: Connection, row_id: int, state: str, error: str) -> N
     connection.execute(update(outbox).where(outbox.c.id == row_id).values(state=state, error=error))
 
 
-def replan_as_new(connection: Connection, row_id: int, error: str) -> None:
-    """Sends as a new message what could not be put in place of the old one."""
+def replan_as_new(connection: Connection, row_id: int, error: str, now_ms: int) -> None:
+    """Sends as a new message what could not be put in place of the old one.
+
+    It is made anew, so that its nonce is another than the old message's.
+    """
     connection.execute(
-        update(outbox).where(outbox.c.id == row_id).values(state="planned", message_id=None, error=error)
+        update(outbox)
+        .where(outbox.c.id == row_id)
+        .values(state="planned", kind="text", message_id=None, created_ms=now_ms, error=error)
+    )
+
+
+def replan_as_edit(connection: Connection, row_id: int, message_id: str) -> None:
+    """Edits a preview that was found again under its nonce, since it shows the text of its time."""
+    connection.execute(
+        update(outbox)
+        .where(outbox.c.id == row_id)
+        .values(state="planned", kind="text", message_id=message_id)
     )
 
 
@@ -131,43 +147,62 @@ def hold_chat(connection: Connection, row: OutboxRow, not_before_ms: int) -> Non
     connection.execute(
         update(outbox)
         .where(
-            outbox.c.platform == row.platform,
-            outbox.c.tenant == row.tenant,
-            outbox.c.chat == row.chat,
-            outbox.c.state == "planned",
+            *_planned_in(row.platform, row.tenant, row.chat),
+            outbox.c.not_before_ms < not_before_ms,
         )
         .values(not_before_ms=not_before_ms)
     )
 
 
+def refuse_chat(connection: Connection, row: OutboxRow, error: str) -> None:
+    """Ends everything planned for a chat or thread that can't be written to any more."""
+    connection.execute(
+        update(outbox)
+        .where(*_planned_in(row.platform, row.tenant, row.chat), outbox.c.thread == row.thread)
+        .values(state="refused", error=error)
+    )
+
+
 def take_back(
-    connection: Connection, platform: str, *, repeats_safely: bool, thread: str | None = None
+    connection: Connection, platform: str, *, repeats_safely: bool, now_ms: int, thread: str | None = None
 ) -> None:
     """At start: what was being sent when a process died. The caller holds the platform's lock.
 
     A message that is on the platform is edited again, which harms nobody. One without an id is sent again
-    only where the platform refuses doubles; elsewhere it may have arrived, so it becomes `unknown`.
+    only where the platform refuses doubles, and for as long as it does; elsewhere it may have arrived, so it
+    becomes `unknown`. So does a preview: the turn that is resumed goes on with it.
     """
-    mine = [outbox.c.platform == platform, outbox.c.state == "sending"]
-    if thread is not None:
-        mine.append(outbox.c.thread == thread)
-    has_id, is_preview = outbox.c.message_id.is_not(None), outbox.c.kind == "preview"
-    for extra, state in (
-        ((has_id, is_preview), "sent"),
-        ((has_id,), "planned"),
-        ((is_preview,), "unknown"),
-        ((), "planned" if repeats_safely else "unknown"),
-    ):
+    mine = [outbox.c.platform == platform, outbox.c.state == "sending", *_in_thread(thread)]
+    is_final = outbox.c.kind != "preview"
+    steps: list[tuple[tuple[Any, ...], str]] = [
+        ((outbox.c.message_id.is_not(None), ~is_final), "sent"),
+        ((outbox.c.message_id.is_not(None),), "planned"),
+    ]
+    if repeats_safely:
+        steps.append(((is_final, outbox.c.created_ms > now_ms - NONCE_HOLDS_MS), "planned"))
+    for extra, state in (*steps, ((), "unknown")):
         connection.execute(update(outbox).where(*mine, *extra).values(state=state))
 
 
-def waiting_chats(connection: Connection, platform: str, tenant: str) -> tuple[str, ...]:
-    query = (
-        select(outbox.c.chat)
-        .where(outbox.c.platform == platform, outbox.c.tenant == tenant, outbox.c.state == "planned")
-        .distinct()
-    )
+def waiting_chats(
+    connection: Connection, platform: str, tenant: str, thread: str | None = None
+) -> tuple[str, ...]:
+    planned = (outbox.c.platform == platform, outbox.c.tenant == tenant, outbox.c.state == "planned")
+    query = select(outbox.c.chat).where(*planned, *_in_thread(thread)).distinct()
     return tuple(connection.execute(query).scalars())
+
+
+def _planned_in(platform: str, tenant: str, chat: str) -> tuple[Any, ...]:
+    return (
+        outbox.c.platform == platform,
+        outbox.c.tenant == tenant,
+        outbox.c.chat == chat,
+        outbox.c.state == "planned",
+    )
+
+
+def _in_thread(thread: str | None) -> tuple[Any, ...]:
+    return () if thread is None else (outbox.c.thread == thread,)
 
 
 def _of(source: str) -> Any:
@@ -197,9 +232,11 @@ def _outbox_row(row: Row[Any]) -> OutboxRow:
         platform=row.platform,
         tenant=row.tenant,
         chat=row.chat,
+        thread=row.thread,
+        kind=row.kind,
         payload=row.payload,
         state=row.state,
         message_id=row.message_id,
         attempts=row.attempts,
-        not_before_ms=row.not_before_ms,
+        created_ms=row.created_ms,
     )

@@ -127,7 +127,18 @@ def ensure_account(
 
 
 def give_account(connection: Connection, account_id: AccountId, person_id: int | None, source: str) -> None:
-    """Makes an account a person's own, or nobody's."""
+    """Makes an account a person's own, or nobody's.
+
+    An open direct session ends when the person changes: its prompt holds what is known of the one before.
+    """
+    before = connection.execute(select(account.c.person_id).where(account.c.id == account_id)).scalar()
+    if before is not None and before != person_id:
+        streams = select(stream.c.id).where(stream.c.account_id == account_id)
+        connection.execute(
+            update(session)
+            .where(session.c.stream_id.in_(streams), session.c.ended_ms.is_(None))
+            .values(ended_ms=session.c.last_ms, end_reason="person changed")
+        )
     connection.execute(
         update(account).where(account.c.id == account_id).values(person_id=person_id, source=source)
     )

@@ -97,11 +97,13 @@ class OutboxRow:
     platform: str
     tenant: str
     chat: str
+    thread: str
+    kind: str
     payload: str
     state: str
     message_id: str | None
     attempts: int
-    not_before_ms: int
+    created_ms: int
 
 
 def scope_of(account: Account, room: Room | None) -> Scope:

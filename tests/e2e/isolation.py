@@ -85,9 +85,7 @@ class Roster:
     def seen_by(self, name: str) -> frozenset[str]:
         """What a person may see in their own direct chats (spec: identity, section 4)."""
         own = (said(f"{name}{platform}") for platform in platforms_of(self.person(name)))
-        shared = (
-            said(room.name) | said(f"{room.name}thread") for room in self.rooms if name in room.members
-        )
+        shared = (said(room.name) | said(f"{room.name}thread") for room in self.rooms if name in room.members)
         return frozenset().union(kept(name), *own, *shared)
 
     def seen_in(self, room: str) -> frozenset[str]:
@@ -130,9 +128,7 @@ def kept(holder: str, stores: tuple[str, ...] = ("user", "notes")) -> frozenset[
 
 def markers_in(text: str) -> frozenset[str]:
     """Those in a text, also where the scripted model repeated them backwards (see `repeated`)."""
-    return frozenset(_MARKER.findall(text)) | frozenset(
-        word[::-1] for word in re.findall(r"x[a-z]+qz", text)
-    )
+    return frozenset(_MARKER.findall(text)) | frozenset(word[::-1] for word in re.findall(r"x[a-z]+qz", text))
 
 
 def repeated(found: Iterable[str]) -> str:

@@ -1,7 +1,6 @@
 """The isolation matrix over the stores, on both databases: no reader gives what its asker may not see."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -9,9 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import typer
+from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from tests.e2e.isolation import (
@@ -20,7 +19,6 @@ from tests.e2e.isolation import (
     TOOLS,
     KnownSession,
     ReadsNothing,
-    Roster,
     account_of,
     made_roster,
     markers_in,
@@ -91,12 +89,7 @@ async def test_every_tool_is_in_the_matrix_with_every_argument(tmp_path: Path, s
         known = await plant(house, ROSTER)
         for name, tool in tools.items():
             asked = {argument for call in TOOLS[name](known) for argument in call}
-            assert uncovered(tool.arguments.model_fields, asked | _unasked(name)) == [], name
-
-
-def _unasked(tool: str) -> set[str]:
-    """Nothing yet: each argument of each tool is used by some call of the table."""
-    return set[str]()
+            assert uncovered(tool.arguments.model_fields, asked) == [], name
 
 
 def test_every_chat_command_is_in_the_matrix() -> None:
@@ -112,7 +105,7 @@ def command_line() -> list[str]:
     names = []
     for name in cli.COMMANDS:
         made = typer.main.get_command(import_module(f"trunkline.gateway.cli.{name}").app)
-        names += [f"{name} {inner}" for inner in made.commands] if isinstance(made, click.Group) else [name]
+        names += [f"{name} {inner}" for inner in made.commands] if isinstance(made, TyperGroup) else [name]
     return names
 
 
@@ -301,7 +294,7 @@ async def test_a_message_of_a_room_has_the_rooms_scope_after_the_room_got_a_new_
     """It waited while a Telegram group became a supergroup; its stored form names the old id."""
     config = config_for(tmp_path, database_url)
     async with open_house(config) as house:
-        message = in_room("what do you know?", chat="-1000000000777", sender="1001")
+        message = in_room("what do you know?", room="-1000000000777", user="1001")
 
         def wait_and_move(connection: Any) -> Scope:
             verdict = decide(connection, message, config, 1)
@@ -321,7 +314,7 @@ async def test_a_message_of_a_room_that_nobody_knows_has_no_scope_at_all(
 ) -> None:
     config = config_for(tmp_path, database_url)
     async with open_house(config) as house:
-        message = in_room("what do you know?", chat="-1000000000777", sender="1001")
+        message = in_room("what do you know?", room="-1000000000777", user="1001")
 
         def ask(connection: Any) -> None:
             verdict = decide(connection, message, config, 1)
@@ -335,6 +328,3 @@ async def test_a_message_of_a_room_that_nobody_knows_has_no_scope_at_all(
 def row_of(verdict: Admitted, message: Any, chat: str) -> InboxRow:
     key = SessionKey(message.platform, message.tenant, chat)
     return InboxRow(1, key, verdict.account.id, "message", dump_inbound(message), 1, None, 1)
-
-
-__all__ = ["Roster", "json"]

@@ -1,5 +1,6 @@
 """Messages: numbered, kept byte for byte, taken back, and stored even when the index is broken."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -227,16 +228,16 @@ def test_deleted_messages_leave_no_row_and_no_index_entry(database: Database, an
     assert history(database, ana_session) == ["keep"]
 
 
-async def test_the_file_holds_nothing_of_what_was_deleted(sqlite_database: Database, tmp_path: Path) -> None:
+def test_the_file_holds_nothing_of_what_was_deleted(sqlite_database: Database, tmp_path: Path) -> None:
     def work(connection: Connection) -> list[int]:
         made = add_session(connection, direct_stream(connection, add_person(connection, "ana")), "s1")
         say(connection, made, *(f"keep {n}" for n in range(50)))
         return say(connection, made, "zanzibar forever")
 
     ids = sqlite_database.write_now(work)
-    await sqlite_database.write(lambda connection: delete_messages(connection, ANA, ids))
-    await sqlite_database.write(fulltext.forget_removed)
-    await sqlite_database.scrub()
+    sqlite_database.write_now(lambda connection: delete_messages(connection, ANA, ids))
+    sqlite_database.write_now(fulltext.forget_removed)
+    asyncio.run(sqlite_database.scrub())
 
     files = [path.read_bytes() for path in tmp_path.iterdir()]
     assert not any(b"zanzibar" in held or b"forever" in held for held in files)

@@ -1,0 +1,145 @@
+"""Queries for the background review: what of a session is due for it, and who reviews a person's now."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, func, select
+
+from trunkline.agent.messages import Message, UserMessage
+from trunkline.agent.scope import Scope
+from trunkline.gateway.state import sessions
+from trunkline.gateway.state.journal import owner_of
+from trunkline.gateway.state.kv import get_value, put_value, remove_value
+from trunkline.gateway.state.messages import load_history
+from trunkline.gateway.state.records import Session
+from trunkline.gateway.state.schema import memory_journal, message, session, turn
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a session is reviewed: the last turn covered, and the last turn at which a review was tried."""
+
+    reviewed: int = 0
+    tried: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A review that should run. `history` ends with `turn`; `new` are the person's messages not yet reviewed.
+
+    `session` is read now: its snapshot tells what of memory the conversation has been told.
+    """
+
+    session: Session
+    mark: Mark
+    turn: int
+    history: tuple[Message, ...]
+    new: tuple[UserMessage, ...]
+
+
+def find_due(connection: Connection, scope: Scope, session_id: int, turn_id: int, every: int) -> Due | None:
+    """The session's review up to a turn that has ended, if `every` turns passed since the last one was tried
+    and since the last memory write in the session. None for a private session, and when nothing is new."""
+    if connection.execute(select(session.c.private).where(session.c.id == session_id)).scalar_one():
+        return None
+    found = sessions.load(connection, session_id)
+    mark = load_mark(connection, found.public_id)
+    after = max(mark.tried, _last_write(connection, scope, found.public_id))
+    if _count_turns(connection, session_id, after, turn_id) < every:
+        return None
+    new = _said_between(connection, session_id, mark.reviewed, turn_id)
+    history = _history_until(connection, scope, session_id, turn_id)
+    return Due(found, mark, turn_id, history, new) if new and history else None
+
+
+def load_mark(connection: Connection, public_id: str) -> Mark:
+    stored = get_value(connection, _mark_key(public_id))
+    if stored is None:
+        return Mark()
+    reviewed, tried = stored.split()
+    return Mark(int(reviewed), int(tried))
+
+
+def put_mark(connection: Connection, public_id: str, mark: Mark) -> None:
+    put_value(connection, _mark_key(public_id), f"{mark.reviewed} {mark.tried}")
+
+
+def claim(connection: Connection, scope: Scope, process: str, now_ms: int, until_ms: int) -> bool:
+    """Whether the process may review this person or room until then; false while another one does."""
+    stored = get_value(connection, _claim_key(scope))
+    if stored is not None:
+        until, _, holder = stored.partition(" ")
+        if holder != process and int(until) > now_ms:
+            return False
+    put_value(connection, _claim_key(scope), f"{until_ms} {process}")
+    return True
+
+
+def release(connection: Connection, scope: Scope, process: str) -> None:
+    """Gives back what this process claimed."""
+    stored = get_value(connection, _claim_key(scope))
+    if stored is not None and stored.partition(" ")[2] == process:
+        remove_value(connection, _claim_key(scope))
+
+
+# Sessions go by their public id here: a row's id may be given to another session after a deletion.
+
+
+def _mark_key(public_id: str) -> str:
+    return f"review.mark.{public_id}"
+
+
+def _claim_key(scope: Scope) -> str:
+    return f"review.claim.{owner_of(scope)}"
+
+
+def _last_write(connection: Connection, scope: Scope, public_id: str) -> int:
+    """The last turn of the session in which the model itself changed memory; 0 when there is none."""
+    query = select(func.max(memory_journal.c.turn_id)).where(
+        memory_journal.c.owner == owner_of(scope),
+        memory_journal.c.session == public_id,
+        memory_journal.c.actor == "tool",
+        memory_journal.c.state.in_(("done", "undone")),
+    )
+    return connection.execute(query).scalar() or 0
+
+
+def _count_turns(connection: Connection, session_id: int, after: int, until: int) -> int:
+    query = select(func.count()).where(
+        turn.c.session_id == session_id, turn.c.id > after, turn.c.id <= until, turn.c.state != "running"
+    )
+    return int(connection.execute(query).scalar_one())
+
+
+def _said_between(
+    connection: Connection, session_id: int, after: int, until: int
+) -> tuple[UserMessage, ...]:
+    rows = connection.execute(
+        select(message.c.content, message.c.sent)
+        .where(
+            message.c.session_id == session_id,
+            message.c.role == "user",
+            message.c.state == "live",
+            message.c.turn_id > after,
+            message.c.turn_id <= until,
+        )
+        .order_by(message.c.seq)
+    )
+    return tuple(UserMessage(row.content, row.content if row.sent is None else row.sent) for row in rows)
+
+
+def _history_until(
+    connection: Connection, scope: Scope, session_id: int, turn_id: int
+) -> tuple[Message, ...]:
+    """The live messages up to the end of a turn, without those of a turn that has begun since."""
+    last = select(func.max(message.c.seq)).where(
+        message.c.session_id == session_id, message.c.turn_id == turn_id
+    )
+    later = connection.execute(
+        select(func.count()).where(
+            message.c.session_id == session_id,
+            message.c.state == "live",
+            message.c.seq > last.scalar_subquery(),
+        )
+    ).scalar_one()
+    history = load_history(connection, scope, session_id)
+    return history[: len(history) - later]
