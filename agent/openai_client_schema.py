@@ -33,6 +33,11 @@ _NO_TOOL = (
     "What is the capital of Norway?",
     "Do you remember the film with the sinking ship?",
     "Thanks, that was helpful!",
+    "Just this once in French, please: where is the station?",
+    "今天天气真不错。",
+    "Is seventeen a prime number?",
+    "这回可以写长一点：讲讲月亮。",
+    "Only in this letter, be formal: thank the baker for the cake.",
 )
 """Things people say that need no tool, mixed among the tools' own examples."""
 
@@ -59,7 +64,7 @@ def decision_format(tools: Sequence[ToolSpec]) -> dict[str, Any]:
     """The `response_format` that leaves a model only the answer or one well-shaped call."""
     choices: list[JsonSchema] = [_choice({"tool": {"const": ANSWER}})]
     choices += [
-        _choice({"tool": {"const": tool.name}, "arguments": inlined(tool.parameters)}) for tool in tools
+        _choice({"tool": {"const": tool.name}, "arguments": lean(inlined(tool.parameters))}) for tool in tools
     ]
     schema = {"anyOf": choices}
     return {"type": "json_schema", "json_schema": {"name": "decision", "schema": schema}}
@@ -134,7 +139,7 @@ def _decided(name: str, arguments: str) -> str:
 def _described(tools: Sequence[ToolSpec]) -> str:
     lines = []
     for tool in tools:
-        schema = json.dumps(inlined(tool.parameters), ensure_ascii=False)
+        schema = json.dumps(lean(inlined(tool.parameters)), ensure_ascii=False)
         lines.append(f"- {tool.name}: {tool.description}\n  arguments: {schema}")
     return "\n".join(lines)
 
@@ -178,3 +183,29 @@ def inlined(schema: JsonSchema) -> JsonSchema:
 
     found: JsonSchema = walk(schema, 0)
     return found
+
+
+def lean(schema: JsonSchema) -> JsonSchema:
+    """An inlined schema without what a small model stumbles over: titles, defaults, and null where leaving
+    the argument out says the same."""
+    kept = {key: value for key, value in schema.items() if key not in ("title", "default")}
+    properties = kept.get("properties")
+    if isinstance(properties, dict):
+        required = kept.get("required") or ()
+        kept["properties"] = {
+            name: lean(value if name in required else _without_null(value))
+            if isinstance(value, dict)
+            else value
+            for name, value in properties.items()
+        }
+    for key in ("items", "additionalProperties"):
+        if isinstance(kept.get(key), dict):
+            kept[key] = lean(kept[key])
+    return kept
+
+
+def _without_null(schema: JsonSchema) -> JsonSchema:
+    choices = [choice for choice in schema.get("anyOf") or () if choice != {"type": "null"}]
+    if len(choices) != 1 or not isinstance(choices[0], dict):
+        return schema
+    return choices[0] | {key: value for key, value in schema.items() if key != "anyOf"}

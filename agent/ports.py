@@ -36,7 +36,7 @@ class TurnLost(Exception):
 class WriteOrigin:
     """Where a memory write comes from: `actor` is who wrote, the rest is its provenance."""
 
-    actor: Literal["tool", "review", "command", "import", "undo"]
+    actor: Literal["tool", "review", "command", "import", "undo", "forget"]
     platform: str
     session: str | None = None
     turn: int | None = None

@@ -11,15 +11,14 @@ import socket
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from typing import Any, Self
 
 from rich.console import Console
-from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 
 from trunkline.adapters.base import Adapter, CommandSpec
 from trunkline.agent.memory.entries import MemoryLimits
@@ -27,39 +26,42 @@ from trunkline.agent.memory.store import FileMemoryStore
 from trunkline.agent.model import ModelClient
 from trunkline.agent.openai_client import OpenAIModel
 from trunkline.agent.openai_client_sdk import OPENAI_URL, Endpoint
-from trunkline.agent.scope import PersonId
+from trunkline.agent.scope import AccountId, PersonId
 from trunkline.agent.tools.base import Tool
 from trunkline.agent.tools.memory import memory_tool
 from trunkline.agent.tools.session_search import session_search_tool
 from trunkline.agent.turn import TurnLimits
-from trunkline.gateway import identity, web_token
+from trunkline.gateway import identity, private_mode, web_token
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.catalogue import COMMANDS
 from trunkline.gateway.commands.registry import House
 from trunkline.gateway.config import Config, ModelEndpoint
 from trunkline.gateway.conversations import StoreConversations
 from trunkline.gateway.delivery import Delivery
-from trunkline.gateway.locks import Held, claim
+from trunkline.gateway.memory_approval import GuardedMemory, Render, as_it_is
 from trunkline.gateway.memory_recovery import settle_journal
 from trunkline.gateway.models import FallbackModel, NoModel
-from trunkline.gateway.opening import Opening
+from trunkline.gateway.opening import Opened, Opening
+from trunkline.gateway.platforms import Platform, Platforms
+from trunkline.gateway.review import Reviews
 from trunkline.gateway.router import Router
 from trunkline.gateway.secrets import mask_secrets
 from trunkline.gateway.sessions import SessionWorkers
 from trunkline.gateway.settings import Purpose
-from trunkline.gateway.state import inbox, outbox, people
+from trunkline.gateway.state import people
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.journal import StoreJournal
 from trunkline.gateway.state.migrate import migrate
-from trunkline.gateway.state.records import Account, SessionKey
+from trunkline.gateway.state.records import SessionKey
 from trunkline.gateway.state.search import StoreSearch
 from trunkline.gateway.state.tool_support import StoreToolSupport
-from trunkline.gateway.supervisor import supervise
+from trunkline.gateway.titles import Titles
 from trunkline.gateway.turns import TurnRunner
 
 log = logging.getLogger(__name__)
 
 SWEEP_S = 2.0
+SEND_GRACE_S = 5.0
 INSTRUCTION_FILES = ("SOUL.md", "AGENTS.md")
 INSTRUCTION_CHARS = 20_000
 
@@ -72,17 +74,6 @@ class OpenHouse:
     database: Database
     memory: FileMemoryStore
     search: StoreSearch
-
-
-@dataclass(frozen=True, slots=True)
-class Platform:
-    """An adapter to run: how to make it, and the lock that keeps a second process from running it."""
-
-    name: str
-    make: Callable[[], Adapter]
-    repeats_safely: bool = False
-    lock_secret: str = ""
-    thread: str | None = None
 
 
 @asynccontextmanager
@@ -136,7 +127,15 @@ async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
     process = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     delivery = Delivery(house.database)
     async with AsyncModels(house) as models:
-        workers = _workers(house, delivery, models, process)
+        tools = built_in_tools(house, models, delivery.render)
+        reviews = _reviews(house, delivery, models, tools, process)
+        titles = Titles(house.database, models.side("title"))
+
+        def after_turn(opened: Opened) -> None:
+            titles.after_turn(opened)
+            reviews.after_turn(opened)
+
+        workers = _workers(house, delivery, models, tools, after_turn, process)
         router = Router(
             house.database,
             house.config,
@@ -144,30 +143,56 @@ async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
             control=workers.control,
             kick=delivery.kick,
         )
-        with ExitStack() as locks:
-            held = [platform for platform in platforms if _lock(platform, locks, process)]
-            await house.database.write(lambda c: _take_back(c, held, process))
-            stop = asyncio.Event()
-            async with asyncio.TaskGroup() as group:
-                owned = [
-                    group.create_task(delivery.run(), name="delivery"),
-                    group.create_task(workers.run(), name="workers"),
-                    group.create_task(_sweep(delivery, workers), name="sweep"),
-                    group.create_task(_supervise_all(held, router, delivery, workers, stop), name="adapters"),
-                ]
-                with _signals(stop):
-                    await stop.wait()
-                    await workers.drain(house.config.shutdown.grace_s)
-                    await delivery.drain(house.config.shutdown.grace_s)
-                for task in owned:
-                    task.cancel()
-    return 0
+        runner = Platforms(house.database, delivery, router.accept, process, tell)
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            adapters = group.create_task(runner.run(platforms), name="adapters")
+            adapters.add_done_callback(lambda _: stop.set())
+            owned = [
+                adapters,
+                group.create_task(delivery.run(), name="delivery"),
+                group.create_task(workers.run(), name="workers"),
+                group.create_task(reviews.run(), name="reviews"),
+                group.create_task(titles.run(), name="titles"),
+                group.create_task(_sweep(delivery, workers), name="sweep"),
+                group.create_task(private_mode.watch(house.database, delivery.kick), name="private"),
+            ]
+            with _signals(stop):
+                await stop.wait()
+                code = adapters.result() if adapters.done() else 0
+                await _drain(delivery, workers, house.config.shutdown.grace_s)
+            for task in owned:
+                task.cancel()
+    return code
 
 
-def _workers(house: OpenHouse, delivery: Delivery, models: "AsyncModels", process: str) -> SessionWorkers:
+async def _drain(delivery: Delivery, workers: SessionWorkers, grace_s: float) -> None:
+    """Lets turns finish, then sends what is planned, all of it in the grace time or a little more."""
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + grace_s
+    await workers.drain(grace_s)
+    await delivery.drain(max(until_s - loop.time(), SEND_GRACE_S))
+
+
+def _reviews(
+    house: OpenHouse, delivery: Delivery, models: "AsyncModels", tools: Sequence[Tool[Any]], process: str
+) -> Reviews:
+    memory = guarded_memory(house, delivery.render)
+    return Reviews(
+        house.database, memory, delivery, models.side("review"), tools, house.config.memory, process
+    )
+
+
+def _workers(
+    house: OpenHouse,
+    delivery: Delivery,
+    models: "AsyncModels",
+    tools: Sequence[Tool[Any]],
+    after_turn: Callable[[Opened], None],
+    process: str,
+) -> SessionWorkers:
     config = house.config
     mask = partial(mask_secrets, secrets=config.secrets.values)
-    tools = built_in_tools(house, models)
     opening = Opening(
         house.database,
         house.memory,
@@ -186,21 +211,37 @@ def _workers(house: OpenHouse, delivery: Delivery, models: "AsyncModels", proces
         version=version("trunkline"),
         model=models.main.name,
         platforms=lambda: tuple(delivery.connected),
+        mask=mask,
     )
     runner = TurnRunner(
-        desk, delivery, opening, models.main, tools, TurnLimits(max_rounds=config.agent.max_rounds), mask
+        desk,
+        delivery,
+        opening,
+        models.main,
+        tools,
+        TurnLimits(max_rounds=config.agent.max_rounds),
+        mask,
+        after_turn=after_turn,
     )
     workers = SessionWorkers(house.database, runner, process)
     turns.workers = workers
     return workers
 
 
-def built_in_tools(house: OpenHouse, models: "AsyncModels") -> tuple[Tool[Any], ...]:
+def guarded_memory(house: OpenHouse, render: Render) -> GuardedMemory:
+    """The memory as models may change it: not while it is paused, and where it is so set with a yes only."""
+    approval = house.config.memory.write_approval
+    return GuardedMemory(house.memory, house.database, approval=approval, render=render)
+
+
+def built_in_tools(
+    house: OpenHouse, models: "AsyncModels", render: Render = as_it_is
+) -> tuple[Tool[Any], ...]:
     """Every tool that a model is given, with these settings."""
     settings = house.config.memory
     tools: list[Tool[Any]] = []
     if settings.memory_enabled or settings.user_profile_enabled:
-        tools.append(memory_tool(house.memory))
+        tools.append(memory_tool(guarded_memory(house, render)))
     tools.append(session_search_tool(house.search, models.auxiliary("session_search")))
     return tuple(tools)
 
@@ -210,7 +251,7 @@ class Postponed:
 
     workers: SessionWorkers
 
-    def running_for(self, key: SessionKey) -> Account | None:
+    def running_for(self, key: SessionKey) -> AccountId | None:
         return self.workers.running_for(key)
 
     def stop(self, key: SessionKey) -> bool:
@@ -234,6 +275,11 @@ class AsyncModels:
         endpoint = self._config.auxiliary_endpoint(purpose)
         return None if endpoint is None else self._client(endpoint)
 
+    def side(self, purpose: Purpose) -> ModelClient:
+        """The model for side work where the settings name one, else the main one with its fallbacks."""
+        own = self.auxiliary(purpose) if getattr(self._config.auxiliary, purpose) is not None else None
+        return own or self.main
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -250,58 +296,16 @@ class AsyncModels:
         return self._clients[endpoint]
 
 
-async def _supervise_all(
-    platforms: Sequence[Platform],
-    router: Router,
-    delivery: Delivery,
-    workers: SessionWorkers,
-    stop: asyncio.Event,
-) -> None:
-    """Runs every adapter; when the last one has ended, there is nothing left to do."""
-
-    def connected(adapter: Adapter, tenant: str) -> None:
-        delivery.connect(adapter, tenant)
-        log.info("connected: %s", adapter.platform)
-
-    async with asyncio.TaskGroup() as group:
-        for platform in platforms:
-            group.create_task(
-                supervise(platform.make, router.accept, connected, tell), name=f"adapter {platform.name}"
-            )
-    stop.set()
-
-
 async def _sweep(delivery: Delivery, workers: SessionWorkers) -> None:
     """Finds what waits: what a dead process left, and what other processes (the command line) planned."""
     while True:
         try:
             await delivery.sweep()
-            for platform, tenant in delivery.connected.items():
-                await workers.sweep(platform, tenant)
-        except DBAPIError as error:
+            for platform, line in delivery.connected.items():
+                await workers.sweep(platform, line.tenant, line.thread)
+        except SQLAlchemyError as error:
             log.warning("sweep failed: %s", type(error).__name__)
         await asyncio.sleep(SWEEP_S)
-
-
-def _take_back(connection: Connection, platforms: Sequence[Platform], process: str) -> None:
-    """What processes before this one had in hand waits again; the platforms' locks are ours now."""
-    for platform in platforms:
-        inbox.take_back(connection, platform.name, process, platform.thread)
-        outbox.take_back(
-            connection, platform.name, repeats_safely=platform.repeats_safely, thread=platform.thread
-        )
-
-
-def _lock(platform: Platform, locks: ExitStack, process: str) -> bool:
-    """Whether this process may run the platform; says why when it may not."""
-    if not platform.lock_secret:
-        return True
-    try:
-        locks.enter_context(claim(platform.name, platform.lock_secret, process))
-    except Held as held:
-        tell(str(held))
-        return False
-    return True
 
 
 # Platforms. Each adapter is imported when it is configured, since its library takes its time to load.
@@ -367,7 +371,7 @@ def web_platform(house: OpenHouse, owner: PersonId, token: str) -> Platform:
         web = house.config.platforms.web
         return WebAdapter(web.host, web.port, owner, token, conversations=StoreConversations(house.database))
 
-    return Platform("web", make)
+    return Platform("web", make, lock_secret=str(house.config.home.resolve()))
 
 
 def _terminal_platform(person: PersonId, conversation: str) -> Platform:

@@ -27,12 +27,14 @@ class StoreConversations:
                 .join(account, stream.c.account_id == account.c.id)
                 .where(account.c.platform == "web", account.c.user_id == person, ~session.c.private)
                 .order_by(session.c.last_ms.desc())
-                .limit(LISTED)
             )
             newest: dict[str, Conversation] = {}
             for row in connection.execute(query):
-                title = row.title or _first_words(connection, row.id)
-                newest.setdefault(row.thread, Conversation(row.thread, title, _time(row.last_ms)))
+                if row.thread not in newest:
+                    title = row.title or _first_words(connection, row.id)
+                    newest[row.thread] = Conversation(row.thread, title, _time(row.last_ms))
+                if len(newest) == LISTED:
+                    break
             return tuple(newest.values())
 
         return await self._database.read(read)
@@ -48,6 +50,7 @@ class StoreConversations:
                     account.c.platform == "web",
                     account.c.user_id == person,
                     session.c.thread == thread,
+                    ~session.c.private,
                     message.c.role.in_(("user", "assistant")),
                     message.c.state.in_(("live", "compacted")),
                     message.c.content != "",

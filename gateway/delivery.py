@@ -6,8 +6,11 @@ One lane per chat: a wait or a failure in one delays no other. Retrying a send l
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
 from trunkline.adapters.base import (
     Adapter,
@@ -20,6 +23,7 @@ from trunkline.adapters.base import (
     Rejected,
     Unavailable,
     Uncertain,
+    Unreachable,
 )
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.payloads import dump_outbound, load_outbound
@@ -30,10 +34,17 @@ from trunkline.gateway.state.records import OutboxRow
 
 log = logging.getLogger(__name__)
 
-MAX_ATTEMPTS = 8
+MAX_ATTEMPTS = 60
+"""Calls for one message, waits that the platform asked for among them: about three quarters of an hour of a
+platform out of reach. A platform whose adapter is not connected is not called at all."""
+MAX_NONCE_ATTEMPTS = 8
+"""Sends under one nonce: about a minute, since a platform knows a nonce again for minutes only."""
 SEND_TIMEOUT_S = 60.0
 FIRST_BACKOFF_S = 0.5
 MAX_BACKOFF_S = 60.0
+DATABASE_PAUSE_S = 1.0
+
+Record = Callable[[Connection], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +63,15 @@ class Destination:
         return Plan(source, self.platform, self.tenant, self.to.chat, self.to.thread or "", turn)
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A platform's adapter and the bot's own id there. `thread`: the one conversation it is for."""
+
+    adapter: Adapter
+    tenant: str
+    thread: str | None = None
+
+
 def payloads(where: Destination, chunks: Sequence[Chunk]) -> tuple[str, ...]:
     """The stored form of each chunk as a message to `where`."""
     return tuple(
@@ -68,9 +88,17 @@ def payloads(where: Destination, chunks: Sequence[Chunk]) -> tuple[str, ...]:
     )
 
 
-def nonce_of(row_id: int) -> str:
+def nonce_of(row: OutboxRow) -> str:
     """Names an outbox row to the platform; at most 25 characters (Discord's limit)."""
-    return f"tl{row_id}"
+    return f"tl{row.id}-{row.created_ms:x}"
+
+
+def may_have_arrived(error: Exception, adapter: Adapter) -> bool:
+    """Whether a send that ended so may be on the platform. Where doubles are refused, adapters call a lost
+    answer Unavailable, since repeating it is safe."""
+    return isinstance(error, (Uncertain, TimeoutError)) or (
+        adapter.limits.nonce and isinstance(error, Unavailable)
+    )
 
 
 class Delivery:
@@ -78,10 +106,13 @@ class Delivery:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._adapters: dict[str, tuple[Adapter, str]] = {}
+        self._known: dict[str, Line] = {}
+        self._lines: dict[str, Line] = {}
         self._lanes: dict[tuple[str, str], asyncio.Event] = {}
+        self._held_until_s: dict[tuple[str, str], float] = {}
         self._lane_ended = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
+        self._closing = False
 
     async def run(self) -> None:
         """Owns the lanes until cancelled."""
@@ -89,49 +120,72 @@ class Delivery:
             self._group = group
             await asyncio.Event().wait()
 
+    @property
+    def connected(self) -> dict[str, Line]:
+        """The platforms that are connected now."""
+        return dict(self._lines)
+
     def adapter(self, platform: str) -> Adapter | None:
         """The platform's adapter while it is connected."""
-        found = self._adapters.get(platform)
-        return None if found is None else found[0]
+        line = self._lines.get(platform)
+        return None if line is None else line.adapter
 
     def render(self, platform: str, markdown: str) -> tuple[Chunk, ...]:
-        """The text as the platform's chunks; the text itself while the platform is not connected."""
-        adapter = self.adapter(platform)
-        return (Chunk(markdown),) if adapter is None else adapter.render(markdown)
+        """The text as the platform's chunks; the text itself on one that has never been connected."""
+        line = self._known.get(platform)
+        return (Chunk(markdown),) if line is None else line.adapter.render(markdown)
 
-    def connect(self, adapter: Adapter, tenant: str) -> None:
+    def repeats_safely(self, platform: str) -> bool:
+        """Whether the platform refuses doubles."""
+        line = self._known.get(platform)
+        return line is not None and line.adapter.limits.nonce
+
+    def connect(self, line: Line) -> None:
         """Opens a platform's lanes; `sweep` starts those with something to send."""
-        self._adapters[adapter.platform] = (adapter, tenant)
+        self._known[line.adapter.platform] = self._lines[line.adapter.platform] = line
 
-    @property
-    def connected(self) -> dict[str, str]:
-        """The tenant of each platform that has connected."""
-        return {platform: tenant for platform, (_, tenant) in self._adapters.items()}
+    def disconnect(self, platform: str) -> None:
+        """Ends a platform's lanes; what they hold waits, untried, until it is connected again."""
+        self._lines.pop(platform, None)
+
+    def hold(self, platform: str, chat: str, seconds: float) -> None:
+        """Nothing is to be sent or shown in a chat for so long: the platform told us to wait."""
+        until_s = asyncio.get_running_loop().time() + seconds
+        self._held_until_s[platform, chat] = max(until_s, self._held_until_s.get((platform, chat), 0.0))
+
+    def held_s(self, platform: str, chat: str) -> float:
+        """How long a chat is still held; 0 when it isn't."""
+        left_s = self._held_until_s.get((platform, chat), 0.0) - asyncio.get_running_loop().time()
+        if left_s <= 0:
+            self._held_until_s.pop((platform, chat), None)
+        return max(left_s, 0.0)
 
     async def drain(self, grace_s: float) -> None:
         """Waits until every lane has sent what it may send now, at most `grace_s` seconds."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + grace_s
-        while self._lanes and loop.time() < until:
-            self._lane_ended.clear()
-            try:
-                async with asyncio.timeout(until - loop.time()):
+        self._closing = True
+        for lane in self._lanes.values():
+            lane.set()
+        try:
+            async with asyncio.timeout(grace_s):
+                while self._lanes:
+                    self._lane_ended.clear()
                     await self._lane_ended.wait()
-            except TimeoutError:
-                return
+        except TimeoutError:
+            log.info("not everything was sent in time: the next start goes on with it")
 
     async def sweep(self) -> None:
         """Starts the lanes of chats with planned messages: what other processes planned, above all."""
-        for platform, (_, tenant) in list(self._adapters.items()):
-            chats = await self._database.read(
-                lambda c, p=platform, t=tenant: outbox.waiting_chats(c, p, t)  # type: ignore[misc]
-            )
-            for chat in chats:
+        for platform, line in self.connected.items():
+
+            def read(connection: Connection, platform: str = platform, line: Line = line) -> tuple[str, ...]:
+                return outbox.waiting_chats(connection, platform, line.tenant, line.thread)
+
+            for chat in await self._database.read(read):
                 self.kick(platform, chat)
 
     def kick(self, platform: str, chat: str) -> None:
         """Tells the chat's lane that something is planned, starting the lane when it isn't running."""
-        if self._group is None or platform not in self._adapters:
+        if self._group is None or platform not in self._lines:
             return
         lane = self._lanes.get((platform, chat))
         if lane is not None:
@@ -144,73 +198,124 @@ class Delivery:
     async def _run_lane(self, platform: str, chat: str, kicked: asyncio.Event) -> None:
         """Sends the chat's planned messages in order, and ends when none is left."""
         try:
-            while True:
+            while (line := self._lines.get(platform)) is not None:
                 kicked.clear()
-                adapter, tenant = self._adapters[platform]
-                found = await self._database.read(
-                    lambda c, t=tenant: outbox.due(c, platform, t, chat, now_ms())  # type: ignore[misc]
-                )
-                if found is None:
-                    if kicked.is_set():
-                        continue
+                try:
+                    wait_s = await self._send_next(line, chat)
+                except Exception:  # boundary: delivery
+                    log.exception("lane failed: %s", platform)
+                    wait_s = DATABASE_PAUSE_S
+                if wait_s is None and not kicked.is_set():
                     return
-                row, wait_ms = found
-                if wait_ms is not None:
-                    await asyncio.sleep(wait_ms / 1000)
-                    continue
-                await self._deliver(adapter, row)
+                if wait_s:
+                    if self._closing:
+                        return
+                    await _wait(kicked, wait_s)
         finally:
             self._lanes.pop((platform, chat), None)
             self._lane_ended.set()
 
+    async def _send_next(self, line: Line, chat: str) -> float | None:
+        """Deals with the chat's next message. Returns how long to wait, or None when nothing is planned."""
+        platform = line.adapter.platform
+        found = await self._database.read(
+            lambda c: outbox.due(c, platform, line.tenant, chat, now_ms(), line.thread)
+        )
+        if found is None:
+            return None
+        row, wait_ms = found
+        if held_s := self.held_s(platform, chat):
+            # Kept in the row, too, so that a restart waits as well.
+            until_ms = now_ms() + int(held_s * 1000)
+            await self._database.write(lambda c: outbox.hold_chat(c, row, until_ms))
+            return held_s
+        if wait_ms is not None:
+            return wait_ms / 1000
+        await self._deliver(line.adapter, row)
+        return 0.0
+
     async def _deliver(self, adapter: Adapter, row: OutboxRow) -> None:
         await self._database.write(lambda c: outbox.mark_sending(c, row.id))
+        outcome: Record
         try:
-            message = load_outbound(row.payload)
-            receipt = await self._call(adapter, row, message)
+            receipt = await self._call(adapter, row)
         except AdapterError as error:
-            await self._settle_failure(adapter, row, error)
+            outcome = self._after_failure(adapter, row, error)
         except TimeoutError:
-            await self._settle_failure(adapter, row, Uncertain("no answer in time"))
-        except Exception as error:
+            outcome = self._after_failure(adapter, row, Uncertain("no answer in time"))
+        except Exception as error:  # boundary: delivery
             log.exception("delivery failed: row %s on %s", row.id, row.platform)
-            await self._end(row, "refused", f"{type(error).__name__}: {error}")
+            outcome = _ended(row, "unknown", type(error).__name__)
         else:
-            await self._database.write(
-                lambda c: outbox.mark_sent(c, row.id, receipt.message_id, row.payload, now_ms())
-            )
+            outcome = _sent(adapter, row, receipt)
+        await self._record(outcome)
 
-    async def _call(self, adapter: Adapter, row: OutboxRow, message: OutboundMessage) -> Receipt:
+    async def _call(self, adapter: Adapter, row: OutboxRow) -> Receipt:
+        message = load_outbound(row.payload)
         async with asyncio.timeout(SEND_TIMEOUT_S):
             if row.message_id is not None:
                 return await adapter.edit(row.message_id, message)
-            return await adapter.send(replace(message, nonce=nonce_of(row.id)))
+            return await adapter.send(replace(message, nonce=nonce_of(row)))
 
-    async def _settle_failure(self, adapter: Adapter, row: OutboxRow, error: AdapterError) -> None:
+    async def _record(self, outcome: Record) -> None:
+        """Writes an outcome until the database takes it: what was sent must not be sent again."""
+        while True:
+            try:
+                await self._database.write(outcome)
+            except OperationalError as error:
+                log.warning("outcome not recorded yet: %s", type(error).__name__)
+                await asyncio.sleep(DATABASE_PAUSE_S)
+            else:
+                return
+
+    def _after_failure(self, adapter: Adapter, row: OutboxRow, error: AdapterError) -> Record:
         """Repeats only what is safe to repeat (spec: delivery, section 2)."""
-        edits = row.message_id is not None
-        if isinstance(error, RateLimited):
-            until = now_ms() + int(error.retry_after_s * 1000)
-            await self._database.write(lambda c: outbox.put_off(c, row.id, until, str(error)))
-            await self._database.write(lambda c: outbox.hold_chat(c, row, until))
-        elif isinstance(error, Rejected) and edits:
+        tried, reason, edits = row.attempts + 1, str(error), row.message_id is not None
+        if isinstance(error, Unreachable):
+            log.info("chat can't be written to: %s", row.platform)
+            return lambda c: outbox.refuse_chat(c, row, reason)
+        if isinstance(error, Rejected):
             # The message to edit is gone or too old: what it should say goes out as a new one.
-            await self._database.write(lambda c: outbox.replan_as_new(c, row.id, str(error)))
-        elif isinstance(error, Rejected):
-            await self._end(row, "refused", str(error))
-        elif isinstance(error, Uncertain) and not (edits or adapter.limits.nonce):
-            await self._end(row, "unknown", str(error))
-        elif isinstance(error, (Unavailable, Uncertain)) and row.attempts + 1 < MAX_ATTEMPTS:
-            until = now_ms() + int(_backoff_s(row.attempts) * 1000)
-            await self._database.write(lambda c: outbox.put_off(c, row.id, until, str(error)))
-        else:
-            await self._end(row, "refused", str(error))
+            if edits:
+                return lambda c: outbox.replan_as_new(c, row.id, reason, now_ms())
+            return _ended(row, "refused", reason)
+        if isinstance(error, RateLimited) and tried < MAX_ATTEMPTS:
+            wait_s = max(error.retry_after_s, FIRST_BACKOFF_S)
+            self.hold(row.platform, row.chat, wait_s)
+            return _put_off(row, wait_s, reason)
+        repeatable = MAX_ATTEMPTS
+        if not edits and may_have_arrived(error, adapter):
+            repeatable = MAX_NONCE_ATTEMPTS if adapter.limits.nonce else 1
+        if tried < repeatable:
+            return _put_off(row, _backoff_s(row.attempts), reason)
+        return _ended(row, "unknown" if may_have_arrived(error, adapter) else "refused", reason)
 
-    async def _end(self, row: OutboxRow, state: str, error: str) -> None:
-        log.warning("message not delivered: row %s on %s is %s", row.id, row.platform, state)
-        await self._database.write(lambda c: outbox.mark_ended(c, row.id, state, error))
+
+def _sent(adapter: Adapter, row: OutboxRow, receipt: Receipt) -> Record:
+    if adapter.limits.nonce and row.kind == "preview" and row.message_id is None:
+        return lambda c: outbox.replan_as_edit(c, row.id, receipt.message_id)
+    return lambda c: outbox.mark_sent(c, row.id, receipt.message_id, row.payload, now_ms())
+
+
+def _put_off(row: OutboxRow, wait_s: float, reason: str) -> Record:
+    until_ms = now_ms() + int(wait_s * 1000)
+    return lambda c: outbox.put_off(c, row.id, until_ms, reason)
+
+
+def _ended(row: OutboxRow, state: str, reason: str) -> Record:
+    log.warning("message not delivered: row %s on %s is %s", row.id, row.platform, state)
+    return lambda c: outbox.mark_ended(c, row.id, state, reason)
+
+
+async def _wait(kicked: asyncio.Event, seconds: float) -> None:
+    """Waits, but not when the lane is kicked meanwhile: it may have been for good news."""
+    try:
+        async with asyncio.timeout(seconds):
+            await kicked.wait()
+    except TimeoutError:
+        return
 
 
 def _backoff_s(attempts: int) -> float:
-    longest = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0**attempts)
+    longest = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(attempts, 10))
     return random.uniform(longest / 2, longest)

@@ -5,6 +5,8 @@ import socket
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from trunkline.agent.openai_client import ToolMode
 from trunkline.agent.openai_client_sdk import OPENAI_URL
 from trunkline.agent.openai_client_setup import check_endpoint
@@ -18,6 +20,9 @@ from trunkline.gateway.setup_checks import (
     check_telegram,
 )
 from trunkline.gateway.setup_model import describe_failure
+from trunkline.gateway.state.checks import index_state, journal_mode
+from trunkline.gateway.state.database import Database, sqlite_file
+from trunkline.gateway.state.mounts import network_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ async def examine(config: Config, *, discord_url: str = DISCORD_URL) -> AsyncIte
             platforms.slack.proxy,
         )
         yield await _token("slack", asked)
+    yield await _database(config)
     yield _port(platforms.web.host, platforms.web.port)
 
 
@@ -86,6 +92,23 @@ async def _token(platform: str, asked: Awaitable[Accepted]) -> Finding:
     except TokenRefused as refused:
         return Finding(platform, False, str(refused))
     return Finding(platform, True, " ".join((f"Knows it as {accepted.name}.", *accepted.advice)))
+
+
+async def _database(config: Config) -> Finding:
+    path = sqlite_file(config.database_url)
+    if path is not None and not path.exists():
+        return Finding("database", True, "It is made at the first start.")
+    try:
+        with Database(config.database_url) as database:
+            index = await database.read(index_state)
+            journal = await database.read(journal_mode)
+    except SQLAlchemyError as error:
+        cause = getattr(error, "orig", None) or type(error).__name__
+        advice = "`trunkline db check` says more"
+        return Finding("database", False, f"It can't be read ({cause}): {advice}.")
+    mount = None if path is None else network_kind(path)
+    place = f" It is on a {mount} mount, so writes are slow (journal mode {journal})." if mount else ""
+    return Finding("database", index.fine, index.sentence + place)
 
 
 def _port(host: str, port: int) -> Finding:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -24,8 +24,9 @@ from trunkline.gateway.platform_hints import HINTS
 from trunkline.gateway.sentences import say
 from trunkline.gateway.state import inbox, people, sessions, turns
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.messages import NewMessage, add_message, load_history
+from trunkline.gateway.state.messages import NewMessage, add_message
 from trunkline.gateway.state.records import Account, InboxRow, Room, Session, SessionKey, scope_of
+from trunkline.gateway.state.resuming import load_conversation
 from trunkline.gateway.state.turns import TurnRow
 
 log = logging.getLogger(__name__)
@@ -59,19 +60,38 @@ class Who:
     now: datetime
 
 
-def who_is(connection: Connection, row: InboxRow, message: InboundMessage) -> Who:
-    """The author as the database knows them now; a person may have been linked since the message came.
+class NotAdmitted(LookupError):
+    """The author of a stored message may not talk here, or no longer."""
 
-    Raises LookupError for a message of a room that nobody knows: no room must ever be taken for a direct chat.
+
+def load_message(row: InboxRow) -> InboundMessage:
+    """The stored message, in the chat it is in now: a group that moved has another id.
+
+    Raises pydantic's ValidationError for a payload that can't be read.
+    """
+    return replace(load_inbound(row.payload), chat=row.key.chat)
+
+
+def who_is(
+    connection: Connection, row: InboxRow, message: InboundMessage, *, everywhere: bool = False
+) -> Who:
+    """The author as the database knows them now: linked, suspended, or gone since the message came.
+
+    `everywhere` lets rooms count that nobody has allowed. Raises NotAdmitted, for a room that nobody knows,
+    too: no room must ever be taken for a direct chat.
     """
     account = people.load_account(connection, row.account)
+    person = account.person
+    if account.blocked or (person is not None and person.suspended):
+        raise NotAdmitted(f"account {account.id} is blocked or suspended")
     room = None
     if message.chat_kind is not ChatKind.DIRECT:
         # The row's chat, not the message's: it follows when a chat gets a new id.
         room = people.find_room(connection, message.platform, message.realm, row.key.chat)
-        if room is None:
-            raise LookupError(f"no room {row.key.chat} on {message.platform}")
-    person = account.person
+        if room is None or not (room.allowed or everywhere):
+            raise NotAdmitted(f"room {row.key.chat} on {message.platform} is not allowed")
+    elif person is None:
+        raise NotAdmitted(f"account {account.id} has no person")
     zone = person.timezone if person is not None and person.timezone else get_localzone_name()
     language = person.language if person is not None and person.language else message.language
     return Who(account, room, scope_of(account, room), language, datetime.now(ZoneInfo(zone)))
@@ -100,13 +120,16 @@ class Opening:
         self._instructions = instructions
 
     async def open(self, rows: Sequence[InboxRow]) -> Opened | None:
-        """Begins the turn of these rows, or takes up an interrupted one; None when it has ended meanwhile."""
-        inbound = [load_inbound(row.payload) for row in rows]
+        """Begins the turn of these rows, or takes up an interrupted one; None when it has ended meanwhile.
+
+        Raises NotAdmitted.
+        """
+        inbound = [load_message(row) for row in rows]
         who = await self._database.read(lambda c: who_is(c, rows[0], inbound[0]))
+        known = await self._memory.read(who.scope)
         if rows[0].turn is not None:
             turn_id = rows[0].turn
-            return await self._database.write(lambda c: self._resume(c, turn_id, who, inbound[0]))
-        known = await self._memory.read(who.scope)
+            return await self._database.write(lambda c: self._resume(c, turn_id, who, inbound[0], known))
         return await self._database.write(lambda c: self._begin(c, rows, inbound, who, known))
 
     def _begin(
@@ -122,11 +145,14 @@ class Opening:
         note = None
         if session is None:
             session = self._start_session(connection, rows[0].key, who, known, inbound[0], stamp_ms)
+        elif not session.prompt:
+            session = self._make_prompt(connection, session, who, known, inbound[0])
         else:
-            note = describe_changes(MemorySnapshot.from_json(session.snapshot), known)
+            told = MemorySnapshot.from_json(session.snapshot)
+            note = describe_changes(told, known)
             if note is not None:
-                sessions.set_snapshot(connection, session.id, known.to_json())
-        history = load_history(connection, who.scope, session.id)
+                sessions.set_snapshot(connection, session.id, _now_told(known, told).to_json())
+        history = load_conversation(connection, who.scope, session)
         text = "\n\n".join(filter(None, (_content(message, who.language) for message in inbound)))
         user = UserMessage(self._mask(text), self._sent(inbound, text, who, note))
         turn = turns.begin(connection, session.id, session.stream, who.account.id, self._owner, stamp_ms)
@@ -147,15 +173,17 @@ class Opening:
         return self._opened(turn, session, who, inbound[0], history, user, ())
 
     def _resume(
-        self, connection: Connection, turn_id: int, who: Who, inbound: InboundMessage
+        self, connection: Connection, turn_id: int, who: Who, inbound: InboundMessage, known: MemorySnapshot
     ) -> Opened | None:
         """The interrupted turn as its last committed step left it."""
         turn = turns.resume(connection, turn_id, self._owner)
         if turn is None:
             return None
         session = sessions.load(connection, turn.session)
+        if not session.prompt:
+            session = self._make_prompt(connection, session, who, known, inbound)
         user, steps = turns.recorded(connection, turn_id)
-        everything = load_history(connection, who.scope, session.id)
+        everything = load_conversation(connection, who.scope, session)
         history = everything[: len(everything) - len(steps) - 1]
         return self._opened(turn, session, who, inbound, history, user, steps)
 
@@ -183,17 +211,6 @@ class Opening:
         inbound: InboundMessage,
         stamp_ms: int,
     ) -> Session:
-        instructions = self._instructions()
-        prompt = build_system_prompt(
-            PromptParts(
-                soul=instructions.get("SOUL.md", ""),
-                guidance=tuple(tool.guidance for tool in self._tools if tool.guidance),
-                context=instructions.get("AGENTS.md", ""),
-                platform_hint=HINTS[inbound.platform],
-                memory_blocks=render_blocks(known, self._memory.limits),
-                in_room=who.room is not None,
-            )
-        )
         stream = people.stream_of(
             connection,
             account_id=who.account.id,
@@ -203,10 +220,37 @@ class Opening:
             connection,
             key,
             stream,
-            prompt=prompt,
-            snapshot=known.to_json(),
+            prompt=self._prompt(who, known, inbound),
+            snapshot=_now_told(known, MemorySnapshot()).to_json(),
             model=self._model_name,
             now_ms=stamp_ms,
+        )
+
+    def _make_prompt(
+        self,
+        connection: Connection,
+        session: Session,
+        who: Who,
+        known: MemorySnapshot,
+        inbound: InboundMessage,
+    ) -> Session:
+        """Gives a session its prompt that was begun without one, or lost it to something forgotten."""
+        told = _now_told(known, MemorySnapshot())
+        return sessions.set_prompt(
+            connection, session.id, self._prompt(who, known, inbound), told.to_json()
+        )
+
+    def _prompt(self, who: Who, known: MemorySnapshot, inbound: InboundMessage) -> str:
+        instructions = self._instructions()
+        return build_system_prompt(
+            PromptParts(
+                soul=instructions.get("SOUL.md", ""),
+                guidance=tuple(tool.guidance for tool in self._tools if tool.guidance),
+                context=instructions.get("AGENTS.md", ""),
+                platform_hint=HINTS[inbound.platform],
+                memory_blocks=render_blocks(known, self._memory.limits),
+                in_room=who.room is not None,
+            )
         )
 
     def _sent(self, inbound: Sequence[InboundMessage], text: str, who: Who, note: str | None) -> str:
@@ -218,6 +262,14 @@ class Opening:
             quoted=None if reply is None or not reply.text else reply.text,
             recalled=None if note is None else fence([note]),
         )
+
+
+def _now_told(known: MemorySnapshot, told: MemorySnapshot) -> MemorySnapshot:
+    """What the model has been told of after this: of a store that can't be read, what it knew before."""
+    return MemorySnapshot(
+        memory=told.memory if "memory" in known.unreadable else known.memory,
+        user=told.user if "user" in known.unreadable else known.user,
+    )
 
 
 def _content(message: InboundMessage, language: str) -> str:

@@ -9,10 +9,19 @@ from dataclasses import replace
 
 from trunkline.adapters.base import Adapter, AdapterError, RateLimited, Uncertain
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.delivery import SEND_TIMEOUT_S, Destination, nonce_of, payloads
+from trunkline.gateway.delivery import (
+    SEND_TIMEOUT_S,
+    Delivery,
+    Destination,
+    may_have_arrived,
+    nonce_of,
+    payloads,
+)
 from trunkline.gateway.payloads import load_outbound
 from trunkline.gateway.state import outbox
 from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.outbox import Plan
+from trunkline.gateway.state.records import OutboxRow
 
 log = logging.getLogger(__name__)
 
@@ -24,23 +33,19 @@ class Preview:
     """One turn's messages in the making. `run` shows what `update` was last given until `finish`."""
 
     def __init__(
-        self, database: Database, adapter: Adapter, where: Destination, source: str, turn: int
+        self, database: Database, delivery: Delivery, adapter: Adapter, where: Destination, plan: Plan
     ) -> None:
         self._database = database
+        self._delivery = delivery
         self._adapter = adapter
         self._where = where
-        self._plan = where.plan(source, turn)
+        self._plan = plan
         self._text = ""
         self._changed = asyncio.Event()
         self._finishing = False
         self._ids: dict[int, str] = {}
         self.shown: dict[int, str] = {}
         """The payload that stands on the platform, by place."""
-
-    @property
-    def text(self) -> str:
-        """Everything the person could have seen by now."""
-        return self._text
 
     def update(self, text: str) -> None:
         self._text = text
@@ -52,7 +57,7 @@ class Preview:
         self._changed.set()
 
     async def run(self) -> None:
-        """Shows the text until `finish`. Gives up quietly when the platform won't have previews."""
+        """Shows the text until `finish`. Whatever goes wrong ends the preview only, never its turn."""
         if not self._adapter.limits.can_edit:
             return
         limits = self._adapter.limits
@@ -61,13 +66,18 @@ class Preview:
         try:
             while True:
                 await self._changed.wait()
-                await self._pause(wait_s)
+                await self._pause(max(wait_s, self._held_s()))
                 if self._finishing:
                     return
                 self._changed.clear()
                 wait_s = await self._show(interval_s)
         except (AdapterError, TimeoutError) as error:
             log.info("preview given up: %s on %s", type(error).__name__, self._where.platform)
+        except Exception:  # boundary: delivery
+            log.exception("preview failed: %s", self._where.platform)
+
+    def _held_s(self) -> float:
+        return self._delivery.held_s(self._where.platform, self._where.to.chat)
 
     async def _pause(self, wait_s: float) -> None:
         """Waits between two calls, but not when the answer is finished meanwhile."""
@@ -90,15 +100,17 @@ class Preview:
             for seq, payload in enumerate(planned):
                 if self.shown.get(seq) == payload or self._finishing:
                     continue
-                async with asyncio.timeout(SEND_TIMEOUT_S):
-                    await (self._edit(seq, payload) if seq in self._ids else self._send(seq, payload))
+                await (self._edit(seq, payload) if seq in self._ids else self._send(seq, payload))
         except RateLimited as error:
+            self._delivery.hold(self._where.platform, self._where.to.chat, error.retry_after_s)
             self._changed.set()
-            return max(interval_s, error.retry_after_s)
         return interval_s
 
     async def _edit(self, seq: int, payload: str) -> None:
-        await self._adapter.edit(self._ids[seq], load_outbound(payload))
+        # From the call on nobody knows what stands there, until it has come back.
+        self.shown.pop(seq, None)
+        async with asyncio.timeout(SEND_TIMEOUT_S):
+            await self._adapter.edit(self._ids[seq], load_outbound(payload))
         self.shown[seq] = payload
 
     async def _send(self, seq: int, payload: str) -> None:
@@ -107,18 +119,30 @@ class Preview:
             self._ids[seq] = known.message_id  # a turn that is resumed goes on in the message it had
             await self._edit(seq, payload)
             return
-        if known is None:
-            row = await self._database.write(
-                lambda c: outbox.begin_preview(c, self._plan, seq, payload, now_ms())
-            )
-        else:
-            row = known.id
+        if known is not None and not self._adapter.limits.nonce:
+            raise Uncertain("an earlier preview may have arrived")
+        if known is not None:
+            await self._post(known, seq, payload)
+            self._changed.set()  # under its nonce the earlier message may have come back, with its own text
+            return
+        row = await self._database.write(
+            lambda c: outbox.begin_preview(c, self._plan, seq, payload, now_ms())
+        )
+        await self._post(row, seq, payload)
+        self.shown[seq] = payload
+
+    async def _post(self, row: OutboxRow, seq: int, payload: str) -> None:
         try:
-            receipt = await self._adapter.send(replace(load_outbound(payload), nonce=nonce_of(row)))
-        except Uncertain as error:
+            async with asyncio.timeout(SEND_TIMEOUT_S):
+                receipt = await self._adapter.send(replace(load_outbound(payload), nonce=nonce_of(row)))
+        except (AdapterError, TimeoutError) as error:
             reason = str(error)
-            await self._database.write(lambda c: outbox.mark_ended(c, row, "unknown", reason))
+            if may_have_arrived(error, self._adapter):
+                await self._database.write(lambda c: outbox.mark_ended(c, row.id, "unknown", reason))
+            else:
+                await self._database.write(lambda c: outbox.drop_preview(c, row.id))
             raise
         self._ids[seq] = receipt.message_id
-        self.shown[seq] = payload
-        await self._database.write(lambda c: outbox.mark_sent(c, row, receipt.message_id, payload, now_ms()))
+        await self._database.write(
+            lambda c: outbox.mark_sent(c, row.id, receipt.message_id, payload, now_ms())
+        )

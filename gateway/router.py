@@ -4,11 +4,13 @@ Everything up to the commit is one transaction; adapters acknowledge after it. R
 the session workers' job; sending is delivery's.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
 from trunkline.adapters.base import ChatRef, Chunk, InboundKind, InboundMessage, OutboundMessage
 from trunkline.agent.scope import AccountId
@@ -25,6 +27,13 @@ from trunkline.gateway.state.outbox import Plan
 from trunkline.gateway.state.records import Account, Room, SessionKey
 
 log = logging.getLogger(__name__)
+
+STORE_TRIES = 12
+"""How often a message is offered to a database that does not take it: about a minute of a foreign lock. Then
+the adapter hears of it, does not acknowledge, and starts anew."""
+STORE_PAUSE_S = 0.2
+BACKLOG_MS = 5_000
+"""A control command that was sent so long before the start was meant for the process before."""
 
 JOINED, LEFT = "joined", "left"
 """The text of a membership message; its sender is who joined or left, the bot itself included."""
@@ -59,10 +68,11 @@ class Router:
         self._wake = wake
         self._control = control
         self._kick = kick
+        self._started_ms = now_ms()
 
     async def accept(self, message: InboundMessage) -> None:
         """Returns when the message is committed, or is none of ours; a second time it does nothing."""
-        stored = await self._database.write(lambda c: store(c, message, self._settings, now_ms()))
+        stored = await self._store(message)
         if stored.control is not None:
             self._control(stored.control)
         if stored.wake is not None:
@@ -70,17 +80,37 @@ class Router:
         for platform, chat in stored.send_to:
             self._kick(platform, chat)
 
+    async def _store(self, message: InboundMessage) -> Stored:
+        tries = 0
+        while True:
+            try:
+                return await self._database.write(
+                    lambda c: store(c, message, self._settings, now_ms(), self._started_ms)
+                )
+            except OperationalError as error:
+                tries += 1
+                if tries == STORE_TRIES:
+                    raise
+                log.warning("message not stored yet: %s on %s", type(error).__name__, message.platform)
+                await asyncio.sleep(STORE_PAUSE_S)
 
-def store(connection: Connection, message: InboundMessage, settings: FileSettings, stamp_ms: int) -> Stored:
-    """The transaction of one inbound message."""
+
+def store(
+    connection: Connection,
+    message: InboundMessage,
+    settings: FileSettings,
+    stamp_ms: int,
+    started_ms: int = 0,
+) -> Stored:
+    """The transaction of one inbound message. `started_ms`: since when this process listens."""
     if inbox.is_known(connection, message.platform, message.tenant, message.key):
         return NOTHING
     if message.moved_from is not None:
         people.move_room(connection, message.platform, message.realm, message.moved_from, message.chat)
         return NOTHING
     match access.decide(connection, message, settings, stamp_ms):
-        case access.Admitted(account, room, key, addressed):
-            return _store_admitted(connection, message, account, room, key, addressed, stamp_ms)
+        case access.Admitted() as admitted:
+            return _store_admitted(connection, message, admitted, settings, stamp_ms, started_ms)
         case access.Stranger(account, key):
             return _answer_stranger(connection, message, account, key, stamp_ms)
         case access.ClosedRoom(room, account):
@@ -93,26 +123,74 @@ def store(connection: Connection, message: InboundMessage, settings: FileSetting
 def _store_admitted(
     connection: Connection,
     message: InboundMessage,
-    account: Account,
-    room: Room | None,
-    key: SessionKey,
-    addressed: bool,
+    admitted: access.Admitted,
+    settings: FileSettings,
     stamp_ms: int,
+    started_ms: int,
 ) -> Stored:
+    account, room = admitted.account, admitted.room
     if message.kind is InboundKind.MEMBERSHIP:
         return _note_membership(connection, message, account, room, stamp_ms)
     if message.kind is InboundKind.EDIT:
-        original = f"m:{message.chat}:{message.edited_of}"
-        inbox.amend_waiting(connection, message.platform, message.tenant, original, dump_inbound(message))
+        return _amend(connection, message)
+    if not admitted.addressed or message.kind not in (InboundKind.MESSAGE, InboundKind.COMMAND):
         return NOTHING
-    if not addressed or message.kind not in (InboundKind.MESSAGE, InboundKind.COMMAND):
-        return NOTHING
-    arrival = _arrival(message, key, account.id, payload=dump_inbound(message))
-    row = inbox.store(connection, arrival, stamp_ms)
+    arrival = _arrival(message, admitted.key, account.id, payload=dump_inbound(message))
+    if stamp_ms - arrival.sent_ms > settings.inbox.max_age_s * 1000:
+        return _answer_too_late(connection, message, account, arrival, settings, stamp_ms)
+    return _store_new(connection, message, arrival, room, stamp_ms, started_ms)
+
+
+def _store_new(
+    connection: Connection,
+    message: InboundMessage,
+    arrival: Arrival,
+    room: Room | None,
+    stamp_ms: int,
+    started_ms: int,
+) -> Stored:
     command = BY_NAME.get(message.command or "")
-    if command is not None and command.control:
-        return Stored(control=row)
-    return Stored(wake=key)
+    if (
+        message.kind is InboundKind.COMMAND
+        and command is None
+        and room is not None
+        and not message.mentions_me
+    ):
+        return NOTHING  # most likely another bot's
+    if command is None or not command.control:
+        inbox.store(connection, arrival, stamp_ms)
+        return Stored(wake=arrival.key)
+    if arrival.sent_ms < started_ms - BACKLOG_MS:
+        inbox.store(connection, replace(arrival, state="done", reason="backlog"), stamp_ms)
+        return NOTHING
+    return Stored(control=inbox.store(connection, arrival, stamp_ms))
+
+
+def _amend(connection: Connection, message: InboundMessage) -> Stored:
+    """An edit changes the message while that waits."""
+    original = f"m:{message.chat}:{message.edited_of}"
+    inbox.amend_waiting(connection, message.platform, message.tenant, original, dump_inbound(message))
+    return NOTHING
+
+
+def _answer_too_late(
+    connection: Connection,
+    message: InboundMessage,
+    account: Account,
+    arrival: Arrival,
+    settings: FileSettings,
+    stamp_ms: int,
+) -> Stored:
+    """Keeps what is too old to be answered, and says so once for all of a chat's backlog."""
+    inbox.store(connection, replace(arrival, state="done", reason="too old"), stamp_ms)
+    window = stamp_ms // max(int(settings.inbox.max_age_s * 1000), 1)
+    key = arrival.key
+    source = f"o:{key.platform}:{key.tenant}:{key.chat}:{key.thread}:{window}"
+    if outbox.find(connection, source, 0) is not None:
+        return NOTHING
+    person = account.person
+    language = person.language if person is not None and person.language else message.language
+    return _reply(connection, message, source, say("too_old", language), stamp_ms)
 
 
 def _note_membership(
@@ -160,7 +238,6 @@ def _store_in_closed_room(
         return Stored(wake=key)
     if room.reported or (message.kind is InboundKind.MEMBERSHIP and message.text == LEFT):
         return NOTHING
-    people.change_room(connection, room.id, reported=True)
     place = next(
         (
             found
@@ -171,6 +248,7 @@ def _store_in_closed_room(
     )
     if place is None:
         return NOTHING
+    people.change_room(connection, room.id, reported=True)
     sentence = say("room_found", title=room.title or room.chat, platform=room.platform)
     notice = OutboundMessage(ChatRef(place.chat, place.thread or None), Chunk(sentence), quiet=True)
     where = Plan(f"r:{room.id}", place.platform, place.tenant, place.chat, place.thread)

@@ -1,6 +1,9 @@
 """Every sentence the house itself says to a person, in English and Simplified Chinese."""
 
+from datetime import date
+
 from trunkline.agent.model import FailureKind
+from trunkline.gateway.sentences_memory import MEMORY_SENTENCES
 
 CATALOGUE: dict[str, tuple[str, str]] = {
     # Access
@@ -81,18 +84,47 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "最近 30 天：{calls} 次模型调用，{prompt} 个提示词 token（其中缓存 {cached} 个），"
         "{completion} 个回答 token。",
     ),
-    "memory_empty": (
-        "I have nothing noted about you yet.",
-        "我还没有记下关于你的任何内容。",
-    ),
-    "memory_user": ("About you:", "关于你："),
-    "memory_notes": ("My notes:", "我的笔记："),
-    "memory_unreadable": (
-        "I can't read your memory file just now, so I left it as it is. The log says what is wrong.",
-        "现在读不了你的记忆文件，我没有动它。日志里有原因。",
-    ),
+    **MEMORY_SENTENCES,
     "sessions_none": ("No conversations yet.", "还没有对话。"),
     "sessions": ("Your latest conversations:", "最近的对话："),
+    "sessions_here": ("this one", "当前对话"),
+    "sessions_resume": (
+        "`/resume 2` goes on with the second one, here.",
+        "`/resume 2` 可以在这里继续第二个对话。",
+    ),
+    "resume_what": (
+        "Write which one: `/resume 2` for the second of /sessions, or `/resume` and words of its title.",
+        "请写明是哪一个：`/resume 2` 是 /sessions 里的第二个，也可以写标题里的词。",
+    ),
+    "resume_none": (
+        "I find no conversation “{what}” of yours. /sessions lists the latest.",
+        "没有找到你的对话“{what}”。/sessions 会列出最近的对话。",
+    ),
+    "resume_which": ("Several fit. Write more of the title:", "有好几个符合，请把标题写得更完整些："),
+    "resume_here": ("We are in that conversation already.", "我们已经在这个对话里了。"),
+    "resume_room": (
+        "That was said in a group, so it goes on there, where everybody can read along.",
+        "那是群里的对话，请到群里继续，那里大家都能看到。",
+    ),
+    "resumed": (
+        "We go on with {session}. I have its last part before me: just write.",
+        "接着聊：{session}。最后一部分内容我都看得到，直接写就行。",
+    ),
+    "title_is": ("This conversation is called “{title}”.", "这个对话的标题是“{title}”。"),
+    "title_none": (
+        "This conversation has no title yet. `/title words` gives it one.",
+        "这个对话还没有标题。用 `/title 文字` 可以起一个。",
+    ),
+    "title_set": ("This conversation is called “{title}” now.", "这个对话现在叫“{title}”。"),
+    "title_nothing": (
+        "There is no conversation here that could have a title.",
+        "这里没有可以起标题的对话。",
+    ),
+    "search_degraded": (
+        "The search index is incomplete, so there may be more. The owner can mend it with "
+        "`trunkline db reindex`.",
+        "搜索索引不完整，可能还有没列出的内容。主人可以用 `trunkline db reindex` 修复。",
+    ),
     "search_what": ("Write what to look for: `/search words`.", "请写上要找的内容：`/search 关键词`。"),
     "search_none": ("Nothing found for “{query}”.", "没有找到“{query}”。"),
     "search_failed": (
@@ -118,9 +150,29 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "see it with `trunkline inbox list`.",
         "那条消息让我连续失败了三次，我先把它放到一边。它没有丢，主人可以用 `trunkline inbox list` 查看。",
     ),
+    "too_old": (
+        "You wrote this while I was away, and it is too long ago for me to answer it now. Send it again if "
+        "it still matters.",
+        "这是我不在的时候发来的，时间太久，我就不再逐条回答了。如果还需要，请再发一次。",
+    ),
     "turn_failed": (
         "Something went wrong on my side while I answered. Please send that again; the log says what it was.",
         "我回答时出了问题，请再发一次；日志里有原因。",
+    ),
+    # The background review
+    "review_noted": ("Noted: {entries}", "记下了：{entries}"),
+    "review_updated": ("Updated: {entries}", "更新了：{entries}"),
+    "review_removed": ("Removed: {entries}", "删去了：{entries}"),
+    "review_more": ("and {count} more", "另有 {count} 条"),
+    "review_undo": ("`/memory undo` takes it back.", "用 `/memory undo` 可以撤销。"),
+    "review_undo_each": (
+        "`/memory undo` takes it back, one change at a time.",
+        "用 `/memory undo` 可以逐条撤销。",
+    ),
+    "review_undo_room": ("Tell me if that is wrong.", "如果不对，请告诉我。"),
+    "review_held": (
+        "Waiting for your yes, so not saved yet: {count}. `/memory approve` saves, `/memory reject` drops.",
+        "等你同意后才会保存的有 {count} 条：`/memory approve` 保存，`/memory reject` 放弃。",
     ),
     # Why a model call gave no answer
     f"model_{FailureKind.NOT_CONFIGURED}": (
@@ -181,6 +233,11 @@ ROLES = {
     "guest": ("a guest", "访客"),
 }
 
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+
 HELP: dict[str, tuple[str, str]] = {
     "start": ("say hello", "打个招呼"),
     "help": ("list the commands", "列出命令"),
@@ -189,8 +246,11 @@ HELP: dict[str, tuple[str, str]] = {
     "status": ("what is running", "运行状态"),
     "whoami": ("who I think you are", "我认为你是谁"),
     "usage": ("what your questions used", "你的用量"),
-    "memory": ("what I remember about you", "我记得的内容"),
+    "memory": ("what I remember about you, and what to forget", "查看、修改或忘掉我记得的内容"),
+    "private": ("a conversation that leaves nothing behind", "不留痕迹的私密对话"),
     "sessions": ("your latest conversations", "最近的对话"),
+    "resume": ("go on with an earlier conversation here", "在这里继续以前的对话"),
+    "title": ("name this conversation", "给这个对话起标题"),
     "search": ("find something said before", "查找以前说过的话"),
     "approve": ("let somebody in by their code", "凭验证码让某人加入"),
     "allow": ("let me talk in this group", "让我在这个群里说话"),
@@ -210,6 +270,29 @@ def say(key: str, language: str = "", **fields: object) -> str:
 def describe_command(name: str, language: str = "") -> str:
     english, chinese = HELP[name]
     return chinese if is_chinese(language) else english
+
+
+PLACES = {
+    "telegram": ("Telegram", "Telegram"),
+    "discord": ("Discord", "Discord"),
+    "slack": ("Slack", "Slack"),
+    "web": ("web chat", "网页"),
+    "terminal": ("terminal", "终端"),
+}
+
+
+def describe_place(platform: str, language: str = "") -> str:
+    """A platform as people call it."""
+    english, chinese = PLACES.get(platform, (platform, platform))
+    return chinese if is_chinese(language) else english
+
+
+def describe_day(day: date, today: date, language: str = "") -> str:
+    """`3 May`, with the year where it is another one."""
+    same_year = day.year == today.year
+    if is_chinese(language):
+        return f"{'' if same_year else f'{day.year}年'}{day.month}月{day.day}日"
+    return f"{day.day} {MONTHS[day.month - 1]}{'' if same_year else f' {day.year}'}"
 
 
 def describe_role(role: str, language: str = "") -> str:

@@ -8,24 +8,29 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import OperationalError
 
+from trunkline.agent.scope import AccountId
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.state import inbox
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.records import Account, InboxRow, SessionKey
+from trunkline.gateway.state.records import InboxRow, SessionKey
 
 log = logging.getLogger(__name__)
 
 PARALLEL_TURNS = 32
-DATABASE_PAUSE_S = 1.0
+PAUSE_S = 1.0
+"""Between a failure and the next try."""
 
 
 class RunningTurn:
-    """The handle by which a turn can be stopped: its model and tools end, its bookkeeping does not."""
+    """The handle by which a turn can be stopped: its model and tools end, its bookkeeping does not.
 
-    def __init__(self) -> None:
-        self.account: Account | None = None
+    It may be stopped before its task exists, which then ends before it began.
+    """
+
+    def __init__(self, author: AccountId) -> None:
+        self.author = author
         self.stopped = False
         self._task: asyncio.Task[None] | None = None
 
@@ -34,10 +39,14 @@ class RunningTurn:
         if self.stopped:
             task.cancel()
 
-    def stop(self) -> None:
+    def stop(self) -> bool:
+        """False when the model has said its last word already."""
+        if self._task is not None and self._task.done():
+            return False
         self.stopped = True
         if self._task is not None:
             self._task.cancel()
+        return True
 
 
 class RowHandler(Protocol):
@@ -72,19 +81,17 @@ class SessionWorkers:
     async def drain(self, grace_s: float) -> None:
         """Takes no new work and waits for what runs, at most `grace_s` seconds."""
         self._closing = True
-        loop = asyncio.get_running_loop()
-        until = loop.time() + grace_s
-        while self._workers and loop.time() < until:
-            self._worker_ended.clear()
-            try:
-                async with asyncio.timeout(until - loop.time()):
+        try:
+            async with asyncio.timeout(grace_s):
+                while self._workers:
+                    self._worker_ended.clear()
                     await self._worker_ended.wait()
-            except TimeoutError:
-                return
+        except TimeoutError:
+            log.info("turns cut off: the next start goes on with them")
 
-    async def sweep(self, platform: str, tenant: str) -> None:
+    async def sweep(self, platform: str, tenant: str, thread: str | None = None) -> None:
         """Wakes every key of a connected platform that has something waiting."""
-        for key in await self._database.read(lambda c: inbox.waiting_keys(c, platform, tenant)):
+        for key in await self._database.read(lambda c: inbox.waiting_keys(c, platform, tenant, thread)):
             self.wake(key)
 
     def wake(self, key: SessionKey) -> None:
@@ -104,21 +111,22 @@ class SessionWorkers:
         if self._group is not None and not self._closing:
             self._group.create_task(self._run_control(row_id), name="control")
 
-    def running_for(self, key: SessionKey) -> Account | None:
+    def running_for(self, key: SessionKey) -> AccountId | None:
         running = self._running.get(key)
-        return None if running is None else running.account
+        return None if running is None else running.author
 
     def stop(self, key: SessionKey) -> bool:
         running = self._running.get(key)
-        if running is None:
-            return False
-        running.stop()
-        return True
+        return running is not None and running.stop()
 
     async def _run_control(self, row_id: int) -> None:
-        row = await self._database.write(lambda c: inbox.lease_one(c, row_id, self._owner, now_ms()))
+        try:
+            row = await self._database.write(lambda c: inbox.lease_one(c, row_id, self._owner, now_ms()))
+        except Exception:  # boundary: session worker
+            log.exception("control row waits for the next sweep: %s", row_id)
+            return
         if row is not None:
-            await self._carry_through([row], RunningTurn())
+            await self._carry_through([row], RunningTurn(row.account))
 
     async def _work(self, key: SessionKey, woken: asyncio.Event) -> None:
         try:
@@ -126,33 +134,45 @@ class SessionWorkers:
                 woken.clear()
                 try:
                     rows = await self._database.write(lambda c: inbox.lease(c, key, self._owner, now_ms()))
-                    if rows:
-                        await self._take_turn(key, rows)
-                except DBAPIError:
+                except Exception:  # boundary: session worker
                     log.exception("database failed: session on %s waits", key.platform)
-                    await asyncio.sleep(DATABASE_PAUSE_S)
+                    await asyncio.sleep(PAUSE_S)
                     continue
-                if not rows and not woken.is_set():
+                if rows:
+                    await self._take_turn(key, rows)
+                elif not woken.is_set():
                     return
         finally:
             self._workers.pop(key, None)
             self._worker_ended.set()
 
     async def _take_turn(self, key: SessionKey, rows: Sequence[InboxRow]) -> None:
-        running = RunningTurn()
-        async with self._slots:
+        running = RunningTurn(rows[0].account)
+        if rows[0].kind == "message":
             self._running[key] = running
-            try:
+        try:
+            async with self._slots:
                 await self._carry_through(rows, running)
-            finally:
-                self._running.pop(key, None)
+        finally:
+            self._running.pop(key, None)
 
     async def _carry_through(self, rows: Sequence[InboxRow], running: RunningTurn) -> None:
         try:
-            if rows[0].attempts > inbox.POISON_ATTEMPTS:
+            if inbox.is_poison(rows[0]):
                 await self._handler.give_up(rows)
             else:
                 await self._handler.handle(rows, running)
-        except Exception:
+        except Exception:  # boundary: session worker
             log.exception("rows failed: %s on %s", [row.id for row in rows], rows[0].key.platform)
-            await self._database.write(lambda c: inbox.release(c, [row.id for row in rows]))
+            await self._give_back([row.id for row in rows])
+
+    async def _give_back(self, rows: Sequence[int]) -> None:
+        """Lets failed rows wait again; as long as the database doesn't take that, nobody can have them."""
+        while True:
+            await asyncio.sleep(PAUSE_S)
+            try:
+                await self._database.write(lambda c: inbox.release(c, rows))
+            except OperationalError as error:
+                log.warning("failed rows not given back yet: %s", type(error).__name__)
+            else:
+                return

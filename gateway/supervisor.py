@@ -19,9 +19,13 @@ async def supervise(
     make: Callable[[], Adapter],
     deliver: Deliver,
     connected: Callable[[Adapter, str], None],
+    lost: Callable[[], None],
     tell: Callable[[str], None],
-) -> None:
-    """Runs an adapter until it ends by itself or can't be helped. `tell` gets sentences for the operator."""
+) -> bool:
+    """Runs an adapter until it ends by itself; false when only a person can mend it.
+
+    `lost` is called after each run, whether or not it was connected; `tell` gets sentences for the operator.
+    """
     loop = asyncio.get_running_loop()
     failures = 0
     while True:
@@ -29,16 +33,18 @@ async def supervise(
         try:
             adapter = make()
             await adapter.run(deliver, lambda tenant, adapter=adapter: connected(adapter, tenant))  # type: ignore[misc]
-            return
+            return True
         except Unauthorized as error:
             tell(str(error))
-            return
+            return False
         except AdapterError as error:
             if failures == 0:
                 tell(f"{error} I keep trying.")
             log.warning("adapter lost: %s", error)
-        except Exception as error:
+        except Exception as error:  # boundary: adapter supervisor
             log.exception("adapter failed: %s", type(error).__name__)
+        finally:
+            lost()
         failures = 0 if loop.time() - began_s > STEADY_S else failures + 1
         longest_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(failures, 6))
         await asyncio.sleep(random.uniform(longest_s / 2, longest_s))

@@ -58,6 +58,10 @@ class MemoryStore(Protocol):
         """
         ...
 
+    async def erase_backups(self, scope: Scope) -> None:
+        """Deletes the kept originals of hand-written texts, for a fact that must be forgotten everywhere."""
+        ...
+
 
 class _Unreadable(Exception):
     """The file exists but holds nothing that may be trusted; the argument says why."""

@@ -59,13 +59,50 @@ already in your prompt, so there is nothing to read.
 Targets: `user` = who the person is (name, role, time zone, preferences, style, pet peeves, habits, \
 skill level). `memory` = your notes (environment, project conventions, tool quirks, lessons, dated \
 milestones). A shared room has only `memory`.
-Actions: add appends `content` as one entry. replace swaps the one entry that contains `old_text` for \
-`content`, so `content` must be the whole new entry. remove deletes the one entry that contains \
-`old_text`. `old_text` is a short piece of the entry, copied exactly and found in no other entry.
-Several changes to one target go into one call as `operations`: all are applied or none, and only the \
-end size must fit, so room can be made and used in the same call.
-Use it for lasting preferences, corrections, personal details and stable facts; not for progress, \
-results, to-dos or anything session_search can find."""
+Actions: add is for a fact that you don't see in your prompt yet: it appends `content` as one entry. \
+replace is for an entry that you see there: it swaps the one entry that contains `old_text` for `content`, \
+so `content` must be the whole new entry. remove deletes the one entry that contains `old_text`. \
+`old_text` is a short piece of the entry, copied exactly and found in no other entry.
+A single change needs no `operations`. Several changes to one target go into one call as `operations`: \
+all are applied or none, and only the end size must fit, so room can be made and used in the same call.
+Use it for lasting preferences, habits, corrections, personal details and stable facts, also when nobody \
+asks you to; not for progress, results, to-dos, a wish for this one answer or text, or anything \
+session_search can find."""
+
+EXAMPLES = (
+    (
+        "Please keep your answers short from now on.",
+        '{"target": "user", "action": "add", "content": "User prefers short answers."}',
+    ),
+    (
+        "You still have me in Berlin, but I live in Lisbon now.",
+        '{"target": "user", "action": "replace", "content": "Lives in Lisbon.", "old_text": "in Berlin"}',
+    ),
+    (
+        "The wiki at work answers on port 8090.",
+        '{"target": "memory", "action": "add", "content": "The wiki at work answers on port 8090."}',
+    ),
+    ("我从来不喝牛奶。", '{"target": "user", "action": "add", "content": "从来不喝牛奶。"}'),
+    (
+        "You know that I drink green tea; put honey in it too, please.",
+        '{"target": "user", "action": "replace", "content": "Drinks green tea, with honey in it.", '
+        '"old_text": "green tea"}',
+    ),
+    ("我每天睡前看半小时书。", '{"target": "user", "action": "add", "content": "每天睡前看半小时书。"}'),
+    (
+        "The bicycle is back from the workshop, you can forget that.",
+        '{"target": "memory", "action": "remove", "old_text": "bicycle"}',
+    ),
+    (
+        "茶就喝绿茶，另外要加蜂蜜。",
+        '{"target": "user", "action": "replace", "content": "喝绿茶，加蜂蜜。", "old_text": "绿茶"}',
+    ),
+    (
+        "When you compare things, always name the price first.",
+        '{"target": "user", "action": "add", "content": "Wants the price first when things are compared."}',
+    ),
+)
+"""The arguments stand in the schema's order: a model held to the schema can't go back to an earlier one."""
 
 Content = Annotated[str | None, Field(description="The whole text of the entry, for add and replace.")]
 OldText = Annotated[
@@ -132,17 +169,7 @@ def memory_tool(store: MemoryStore, actor: Literal["tool", "review"] = "tool") -
         arguments=MemoryArguments,
         run=run,
         guidance=GUIDANCE,
-        examples=(
-            (
-                "Please keep your answers short from now on.",
-                '{"target": "user", "action": "add", "content": "User prefers short answers."}',
-            ),
-            (
-                "I moved from Berlin to Lisbon last week.",
-                '{"target": "user", "action": "replace", "old_text": "lives in Berlin", '
-                '"content": "User lives in Lisbon (moved from Berlin in May 2026)."}',
-            ),
-        ),
+        examples=EXAMPLES,
     )
 
 

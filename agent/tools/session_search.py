@@ -127,6 +127,7 @@ def session_search_tool(
         timeout_s=summary_timeout_s + 30.0,
         examples=(
             ("What did we decide about the backup server?", '{"query": "backup server decided"}'),
+            ("上次说的那本小说叫什么名字？", '{"query": "小说"}'),
             ("What have we been talking about lately?", "{}"),
         ),
     )

@@ -14,10 +14,11 @@ COMMANDS = {
     "setup": "Answer a few questions; may be run again at any time.",
     "run": "Start the assistant on every platform that has a token, and the web chat.",
     "chat": "Talk to the assistant in this terminal.",
-    "sessions": "List, show and search past conversations.",
+    "sessions": "List, show, search, export and delete past conversations.",
     "memory": "Show what the assistant remembers of a person.",
     "people": "List people, and let somebody in by their code.",
     "model": "List models, try a small local one, or serve a model file.",
+    "db": "Check, copy and measure the database; build its search index anew.",
     "doctor": "Check the settings, the tokens, the model and the web chat's port.",
     "version": "Show the version.",
 }

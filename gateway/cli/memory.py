@@ -1,46 +1,262 @@
-"""`trunkline memory`: what the assistant remembers of one person."""
+"""`trunkline memory`: what the assistant remembers of one person, to see, edit, take away and bring in."""
 
 import asyncio
-from typing import Annotated
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Annotated, TypeVar
 
 import typer
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from trunkline.agent.memory.entries import join_entries, normalise, parse_entries
+from trunkline.agent.memory.operations import Operation
+from trunkline.agent.memory.outcomes import Failed, Outcome, Unchanged, Written
 from trunkline.agent.memory.snapshot import MemorySnapshot
-from trunkline.gateway.app import open_house
-from trunkline.gateway.cli.failure import Failure
+from trunkline.agent.memory.store import FILE_NAMES
+from trunkline.agent.ports import JournalEntry, Target, WriteOrigin
+from trunkline.agent.scope import PersonScope
+from trunkline.gateway.app import OpenHouse, open_house
+from trunkline.gateway.cli.failure import ExitCode, Failure
 from trunkline.gateway.cli.output import console, loaded_config, person_scope, print_json
+from trunkline.gateway.memory_control import ORDER, changes_of, exported
+from trunkline.gateway.state import people
 
-app = typer.Typer(help="Show what the assistant remembers of a person.", no_args_is_help=True)
+app = typer.Typer(
+    help="Show, edit, export and import what the assistant remembers of a person.", no_args_is_help=True
+)
+
+Person = Annotated[str | None, typer.Option("--as", metavar="PERSON", help="Whose; the owner's by default.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+STORES: dict[str, Target] = {"user": "user", "notes": "memory", "memory": "memory"}
+
+Result = TypeVar("Result")
+
+
+class Import(BaseModel):
+    """The file that `export` writes; more of it may be there."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    user: list[str] = []
+    memory: list[str] = []
 
 
 @app.callback()
 def memory() -> None:
-    """Show what the assistant remembers of a person."""
+    """Show, edit, export and import what the assistant remembers of a person."""
 
 
 @app.command()
-def show(
-    person: Annotated[
-        str | None, typer.Option("--as", metavar="PERSON", help="Whose; the owner's by default.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
-) -> None:
+def show(person: Person = None, as_json: Json = False) -> None:
     """Print both stores of a person."""
-
-    async def read() -> MemorySnapshot:
-        async with open_house(config) as house:
-            return await house.memory.read(scope)
-
-    config = loaded_config()
-    scope = person_scope(config, person)
-    snapshot = asyncio.run(read())
+    scope, snapshot = _with_house(person, _read)
     if as_json:
         print_json({"person": scope.person, "user": snapshot.user, "memory": snapshot.memory})
     else:
         _print_store(f"About {scope.person} (USER.md)", snapshot.user)
         _print_store("The assistant's notes (MEMORY.md)", snapshot.memory)
-    if snapshot.unreadable:
-        raise Failure(f"Can't be read: {', '.join(snapshot.unreadable)}. Is the file UTF-8 text, and yours?")
+    _refuse_unreadable(snapshot)
+
+
+@app.command()
+def edit(
+    store: Annotated[str, typer.Argument(help="user or notes.")] = "user",
+    person: Person = None,
+    as_json: Json = False,
+) -> None:
+    """Change a store in your editor ($VISUAL or $EDITOR); what is saved meanwhile is kept."""
+    target = STORES.get(store)
+    if target is None:
+        raise Failure(f"There is no store called {store}: it is user or notes.", ExitCode.NOT_FOUND)
+
+    async def work(house: OpenHouse, scope: PersonScope) -> tuple[Outcome, Path]:
+        path = house.memory.path_of(scope, target)
+        before = await house.memory.read(scope)
+        _refuse_unreadable(before, target)
+        draft = path.with_name(f"{path.stem}.edit.md")
+        _begin_draft(draft, path, before.entries_of(target))
+        # The editor has the terminal, and the assistant goes on writing: no lock is held meanwhile.
+        await asyncio.to_thread(_open_editor, draft)
+        operations = _operations(before.entries_of(target), _read_draft(draft))
+        if not operations:
+            return Unchanged(target, "Nothing changed.", before.entries_of(target)), draft
+        origin = WriteOrigin("command", "terminal")
+        return await house.memory.apply(scope, target, operations, origin), draft
+
+    _, (outcome, draft) = _with_house(person, work)
+    if isinstance(outcome, Failed):
+        raise Failure(f"Nothing was changed: {outcome.error}\nYour text is kept in {draft}.")
+    draft.unlink()
+    _report(target, outcome, as_json=as_json)
+
+
+@app.command()
+def export(
+    file: Annotated[Path | None, typer.Argument(help="Where to; without it to standard output.")] = None,
+    person: Person = None,
+    as_json: Json = False,
+) -> None:
+    """Write both stores as JSON, which `import` reads."""
+    _, snapshot = _with_house(person, _read)
+    _refuse_unreadable(snapshot)
+    text = exported(snapshot) + "\n"
+    if file is None:
+        sys.stdout.write(text)
+        return
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"{file} can't be written: {error.strerror}.") from error
+    counts = {"user": len(snapshot.user), "memory": len(snapshot.memory)}
+    if as_json:
+        print_json({"file": str(file), **counts})
+    else:
+        console.print(f"Wrote {sum(counts.values())} entries to {file}.", markup=False, highlight=False)
+
+
+@app.command("import")
+def import_entries(
+    file: Annotated[Path, typer.Argument(help="A file that `export` wrote; - is standard input.")],
+    person: Person = None,
+    as_json: Json = False,
+) -> None:
+    """Add the entries of a file to both stores: each store takes all of its entries or none."""
+    wanted = _read_import(file)
+
+    async def work(house: OpenHouse, scope: PersonScope) -> list[tuple[Target, Outcome]]:
+        outcomes: list[tuple[Target, Outcome]] = []
+        for target in ORDER:
+            entries = wanted.user if target == "user" else wanted.memory
+            if entries:
+                operations = [Operation("add", entry) for entry in entries]
+                origin = WriteOrigin("import", "terminal")
+                outcomes.append((target, await house.memory.apply(scope, target, operations, origin)))
+        return outcomes
+
+    _, outcomes = _with_house(person, work)
+    added = {target: _added(outcome) for target, outcome in outcomes}
+    if as_json:
+        print_json({"user": added.get("user", 0), "memory": added.get("memory", 0)})
+    else:
+        for target, outcome in outcomes:
+            if not isinstance(outcome, Failed):
+                console.print(f"{FILE_NAMES[target]}: {added[target]} new entries.", highlight=False)
+    refused = [(target, outcome.error) for target, outcome in outcomes if isinstance(outcome, Failed)]
+    if refused:
+        raise Failure(
+            "\n".join(f"{FILE_NAMES[target]}: nothing was imported. {error}" for target, error in refused)
+        )
+
+
+def _with_house(
+    person: str | None, work: Callable[[OpenHouse, PersonScope], Awaitable[Result]]
+) -> tuple[PersonScope, Result]:
+    """Runs `work` on the open stores, for a person that there is."""
+    config = loaded_config()
+    scope = person_scope(config, person)
+
+    async def run() -> Result:
+        async with open_house(config) as house:
+            if await house.database.read(lambda c: people.find_person(c, scope.person)) is None:
+                raise Failure(
+                    f"There is nobody called {scope.person}; `trunkline people list` shows who there is.",
+                    ExitCode.NOT_FOUND,
+                )
+            return await work(house, scope)
+
+    return scope, asyncio.run(run())
+
+
+async def _read(house: OpenHouse, scope: PersonScope) -> MemorySnapshot:
+    return await house.memory.read(scope)
+
+
+def _refuse_unreadable(snapshot: MemorySnapshot, *wanted: Target) -> None:
+    broken = [FILE_NAMES[target] for target in snapshot.unreadable if not wanted or target in wanted]
+    if broken:
+        raise Failure(f"Can't be read: {', '.join(broken)}. Is the file UTF-8 text, and yours?")
+
+
+def _begin_draft(draft: Path, path: Path, entries: Sequence[str]) -> None:
+    """Puts the store's text beside it for editing. A draft that was refused before is taken up again."""
+    if draft.exists():
+        return
+    draft.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    text = path.read_text(encoding="utf-8") if path.exists() else join_entries(entries)
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _open_editor(draft: Path) -> None:
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        done = subprocess.run((*shlex.split(editor), str(draft)), check=False)
+    except (OSError, ValueError) as error:
+        draft.unlink()
+        raise Failure(f"The editor {editor} can't be started; name another one in EDITOR.") from error
+    if done.returncode != 0:
+        raise Failure(
+            f"The editor ended with {done.returncode}, so nothing was changed. Your text is kept in {draft}."
+        )
+
+
+def _read_draft(draft: Path) -> tuple[str, ...]:
+    try:
+        return parse_entries(draft.read_text(encoding="utf-8")).entries
+    except FileNotFoundError as error:
+        raise Failure(f"{draft} is gone, so nothing was changed.") from error
+    except UnicodeDecodeError as error:
+        raise Failure(f"Nothing was changed: the text is not UTF-8. It is kept in {draft}.") from error
+
+
+def _operations(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[Operation, ...]:
+    """What was done to the entries in the editor; what changes in the store meanwhile stays as it is."""
+    kept = {normalise(entry) for entry in after}
+    operations = []
+    for change in changes_of(JournalEntry("user", "edit", before, after)):
+        moved = change.old is not None and normalise(change.old) in kept
+        match change.old, change.new:
+            case str(old), str(new) if not moved or normalise(old) == normalise(new):
+                operations.append(Operation("replace", new, old))
+            case str(old), None if not moved:
+                operations.append(Operation("remove", old_text=old))
+            case _, str(new):
+                operations.append(Operation("add", new))
+            case _:
+                continue
+    return tuple(operations)
+
+
+def _read_import(file: Path) -> Import:
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        return Import.model_validate_json(text)
+    except OSError as error:
+        raise Failure(f"{file} can't be read: {error.strerror}.", ExitCode.NOT_FOUND) from error
+    except UnicodeDecodeError as error:
+        raise Failure(f"{file} is not UTF-8 text; nothing was imported.") from error
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(map(str, fault["loc"]))
+        raise Failure(
+            f"{file} is not a memory export; nothing was imported. {place + ': ' if place else ''}{fault['msg']}"
+        ) from error
+
+
+def _added(outcome: Outcome) -> int:
+    return len(outcome.after) - len(outcome.before) if isinstance(outcome, Written) else 0
+
+
+def _report(target: Target, outcome: Outcome, *, as_json: bool) -> None:
+    changed = not isinstance(outcome, Unchanged)
+    if as_json:
+        print_json({"store": target, "changed": changed})
+    else:
+        console.print(f"{FILE_NAMES[target]} {'changed' if changed else 'is unchanged'}.", highlight=False)
 
 
 def _print_store(heading: str, entries: tuple[str, ...]) -> None:

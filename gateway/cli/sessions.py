@@ -1,13 +1,18 @@
 """`trunkline sessions`: past conversations of one person, as that person may see them."""
 
 import asyncio
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, TypeVar
 
 import typer
 from rich.markup import escape
+from rich.progress import track
+from sqlalchemy import Connection
 
-from trunkline.agent.ports import SearchFailed, SearchOutcome, SearchQuery, SessionCard, SessionView
-from trunkline.gateway.app import open_house
+from trunkline.agent.ports import SearchFailed, SearchOutcome, SearchQuery, SessionView
+from trunkline.gateway.app import OpenHouse, open_house
 from trunkline.gateway.cli.failure import ExitCode, Failure
 from trunkline.gateway.cli.output import (
     console,
@@ -17,28 +22,34 @@ from trunkline.gateway.cli.output import (
     print_json,
     print_rows,
 )
+from trunkline.gateway.cli.sessions_export import write_export
+from trunkline.gateway.config import Config
+from trunkline.gateway.secrets import mask_secrets
+from trunkline.gateway.state import deletion, sessions_view, titles
+from trunkline.gateway.state.deletion import Deleted
+from trunkline.gateway.state.messages import streams_of
 
-app = typer.Typer(help="List, show and search past conversations.", no_args_is_help=True)
+app = typer.Typer(help="List, show, search, export and delete past conversations.", no_args_is_help=True)
 
 As = Annotated[str | None, typer.Option("--as", metavar="PERSON", help="Whose; the owner's by default.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
+Value = TypeVar("Value")
 
 SHOWN_CHARS = 100_000
 
 
 @app.command("list")
 def list_sessions(
-    limit: Annotated[int, typer.Option(min=1, max=1000)] = 20, person: As = None, as_json: Json = False
+    limit: Annotated[int, typer.Option(min=1, max=1000)] = 20,
+    platform: Annotated[str | None, typer.Option(help="Only this platform's.")] = None,
+    person: As = None,
+    as_json: Json = False,
 ) -> None:
     """Newest first."""
-
-    async def browse() -> tuple[SessionCard, ...]:
-        async with open_house(config) as house:
-            return await house.search.browse(scope, limit)
-
     config = loaded_config()
     scope = person_scope(config, person)
-    cards = asyncio.run(browse())
+    cards = _read(config, lambda c: sessions_view.list_sessions(c, scope, limit, platform))
     print_rows(
         ("id", "last", "platform", "messages", "title"),
         (
@@ -55,15 +66,14 @@ def list_sessions(
 def show(session: str, person: As = None, as_json: Json = False) -> None:
     """Print one conversation."""
 
-    async def read() -> SessionView | None:
-        async with open_house(config) as house:
-            return await house.search.read(scope, session, SHOWN_CHARS)
+    async def read(house: OpenHouse) -> SessionView | None:
+        return await house.search.read(scope, session, SHOWN_CHARS)
 
     config = loaded_config()
     scope = person_scope(config, person)
-    view = asyncio.run(read())
+    view = _in_house(config, read)
     if view is None:
-        raise Failure(f"There is no conversation {session} of {scope.person}.", ExitCode.NOT_FOUND)
+        raise _unknown(session, scope.person)
     if as_json:
         lines = [
             {"id": line.id, "role": line.role, "author": line.author, "time": line.created.isoformat(),
@@ -90,19 +100,182 @@ def search(
 ) -> None:
     """Find conversations by what was said."""
 
-    async def find() -> SearchOutcome:
-        async with open_house(config) as house:
-            return await house.search.search(scope, SearchQuery(query, limit=limit))
+    async def find(house: OpenHouse) -> SearchOutcome:
+        return await house.search.search(scope, SearchQuery(query, limit=limit))
 
     config = loaded_config()
     scope = person_scope(config, person)
     try:
-        outcome = asyncio.run(find())
+        outcome = _in_house(config, find)
     except SearchFailed as error:
         raise Failure("The search could not be carried out; `trunkline doctor` may know why.") from error
     rows = (
         (hit.card.id, local_time(hit.card.last, as_json=as_json), hit.card.platform,
-         next((line.text for line in hit.excerpt if line.matched), hit.card.preview))
+         hit.card.title, next((line.text for line in hit.excerpt if line.matched), hit.card.preview))
         for hit in outcome.hits
     )  # fmt: skip
-    print_rows(("id", "last", "platform", "excerpt"), rows, as_json=as_json, none="Nothing was found.")
+    print_rows(
+        ("id", "last", "platform", "title", "excerpt"), rows, as_json=as_json, none="Nothing was found."
+    )
+    if outcome.degraded:
+        typer.echo("The search index lacks messages; `trunkline db reindex` mends it.", err=True)
+
+
+@app.command()
+def export(
+    sessions: Annotated[
+        list[str] | None, typer.Argument(help="Ids; all that the person may see if none.")
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Text for people, not JSON.")] = False,
+    output: Annotated[Path | None, typer.Option(help="A new file, in place of the screen.")] = None,
+    person: As = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON, which is the default.")] = False,
+) -> None:
+    """Write whole conversations, with nothing cut, as JSON or Markdown."""
+    if markdown and as_json:
+        raise Failure("Choose one of --json and --markdown.", ExitCode.CONFIG)
+    config = loaded_config()
+    scope = person_scope(config, person)
+
+    async def work(house: OpenHouse) -> int:
+        known = await house.database.read(lambda c: sessions_view.session_ids(c, scope))
+        for one in sessions or ():
+            if one not in known:
+                raise _unknown(one, scope.person)
+        return write_export(house.database, scope, sessions or known, output, markdown=markdown)
+
+    count = _in_house(config, work)
+    if output is not None:
+        console.print(f"{count} conversations are in {output}.", markup=False, highlight=False)
+
+
+@app.command()
+def rename(session: str, title: str, person: As = None, as_json: Json = False) -> None:
+    """Give a conversation another title."""
+    config = loaded_config()
+    scope = person_scope(config, person)
+    masked = mask_secrets(title, config.secrets.values)
+    if not titles.clean_title(masked):
+        raise Failure("A title needs at least one letter.")
+    given = _write(config, lambda c: titles.set_title(c, scope, session, masked))
+    if given is None:
+        raise _unknown(session, scope.person)
+    if as_json:
+        print_json({"id": session, "title": given})
+    else:
+        console.print(f"It is called “{given}” now.", markup=False, highlight=False)
+
+
+@app.command()
+def delete(sessions: list[str], person: As = None, yes: Yes = False, as_json: Json = False) -> None:
+    """Delete conversations for good, a room's for everybody in it."""
+    config = loaded_config()
+    scope = person_scope(config, person)
+    known = _read(config, lambda c: {one: sessions_view.show_session(c, scope, one) for one in sessions})
+    for one, card in known.items():
+        if card is None:
+            raise _unknown(one, scope.person)
+    _confirm(f"Delete {len(known)} conversations for good?", yes=yes)
+    gone = _in_house(config, lambda house: _delete(house, lambda c: streams_of(c, scope), list(known)))
+    _report(gone, as_json=as_json)
+
+
+@app.command()
+def prune(
+    older_than: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="DAYS", help="Without it, sessions.keep_days of the settings."),
+    ] = None,
+    everyone: Annotated[bool, typer.Option("--everyone", help="All people's, and the rooms'.")] = False,
+    person: As = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Delete a person's direct conversations that have long been silent."""
+    config = loaded_config()
+    days = older_than or config.sessions.keep_days
+    if days is None:
+        raise Failure("Say how old: --older-than DAYS, or set sessions.keep_days.", ExitCode.CONFIG)
+    before_ms = int((datetime.now(UTC) - timedelta(days=days)).timestamp() * 1000)
+    scope = None if everyone else person_scope(config, person)
+
+    def streams(connection: Connection) -> tuple[int, ...]:
+        if scope is None:
+            return deletion.every_stream(connection)
+        return deletion.own_streams(connection, scope)
+
+    old = _read(config, lambda c: deletion.sessions_before(c, streams(c), before_ms))
+    if old:
+        _confirm(f"Delete {len(old)} conversations silent for {days} days, for good?", yes=yes)
+    gone = _in_house(config, lambda house: _delete(house, streams, old))
+    _report(gone, as_json=as_json)
+
+
+@app.command()
+def stats(person: As = None, as_json: Json = False) -> None:
+    """Count conversations, messages and tokens."""
+    config = loaded_config()
+    scope = person_scope(config, person)
+    found = _read(config, lambda c: sessions_view.figures(c, scope))
+    times = {
+        name: None if moment is None else local_time(moment, as_json=as_json)
+        for name, moment in (("first", found.first), ("last", found.last))
+    }
+    counts = {
+        "sessions": found.sessions,
+        "messages": found.messages,
+        "prompt_tokens": found.prompt_tokens,
+        "cached_tokens": found.cached_tokens,
+        "completion_tokens": found.completion_tokens,
+    }
+    if as_json:
+        print_json({"person": scope.person, **counts, **times})
+        return
+    rows = [(name.replace("_", " "), f"{count:,}") for name, count in counts.items()]
+    rows += [(name, shown) for name, shown in times.items() if shown is not None]
+    print_rows(("what", "value"), rows, as_json=False)
+
+
+async def _delete(
+    house: OpenHouse, streams: Callable[[Connection], Sequence[int]], chosen: Sequence[str]
+) -> Deleted:
+    """One conversation at a time, so that chats go on meanwhile; then the file is rewritten once."""
+    sessions, messages = 0, 0
+    for one in track(chosen, "deleting", console=console, transient=True, disable=not console.is_terminal):
+        gone = await house.database.write(lambda c, one=one: deletion.delete_session(c, streams(c), one))  # type: ignore[misc]
+        sessions, messages = sessions + gone.sessions, messages + gone.messages
+    if sessions:
+        await deletion.leave_no_trace(house.database)
+    return Deleted(sessions, messages)
+
+
+def _report(gone: Deleted, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"sessions": gone.sessions, "messages": gone.messages})
+    else:
+        console.print(f"Deleted: {gone.sessions} conversations, {gone.messages} messages.", highlight=False)
+
+
+def _confirm(question: str, *, yes: bool) -> None:
+    if not yes and not typer.confirm(question, default=False, err=True):
+        raise Failure("Nothing was deleted.")
+
+
+def _unknown(session: str, person: str) -> Failure:
+    return Failure(f"There is no conversation {session} of {person}.", ExitCode.NOT_FOUND)
+
+
+def _read(config: Config, work: Callable[[Connection], Value]) -> Value:
+    return _in_house(config, lambda house: house.database.read(work))
+
+
+def _write(config: Config, work: Callable[[Connection], Value]) -> Value:
+    return _in_house(config, lambda house: house.database.write(work))
+
+
+def _in_house(config: Config, work: Callable[[OpenHouse], Awaitable[Value]]) -> Value:
+    async def opened() -> Value:
+        async with open_house(config) as house:
+            return await work(house)
+
+    return asyncio.run(opened())

@@ -2,15 +2,13 @@
 
 from sqlalchemy import Connection
 
-from trunkline.agent.ports import SearchFailed, SearchQuery, SessionCard
-from trunkline.gateway import identity
+from trunkline.gateway import identity, private_mode
 from trunkline.gateway.clock import now_ms
+from trunkline.gateway.commands import memory, private
 from trunkline.gateway.commands.registry import Command, CommandContext
+from trunkline.gateway.commands.sessions import list_sessions, name_session, resume, search
 from trunkline.gateway.sentences import describe_command, describe_role, say
-from trunkline.gateway.state import codes, people, sessions, usage
-from trunkline.gateway.state.records import scope_of
-
-LISTED = 10
+from trunkline.gateway.state import codes, people, usage
 
 
 async def start(context: CommandContext) -> str:
@@ -30,8 +28,8 @@ async def show_help(context: CommandContext) -> str:
 
 
 async def begin_anew(context: CommandContext) -> str:
-    await context.house.database.write(lambda c: sessions.end(c, context.key, "new", now_ms()))
-    return say("new", context.language)
+    was_private = await private_mode.end(context.house.database, context.key, "new")
+    return say("private_off" if was_private else "new", context.language)
 
 
 async def stop(context: CommandContext) -> str:
@@ -39,11 +37,11 @@ async def stop(context: CommandContext) -> str:
     if author is None:
         return say("nothing_to_stop", context.language)
     person = context.account.person
-    may_stop = author.id == context.account.id or (person is not None and person.role in ("owner", "admin"))
+    may_stop = author == context.account.id or (person is not None and person.role in ("owner", "admin"))
     if not may_stop:
         return say("stop_not_yours", context.language)
-    context.house.turns.stop(context.key)
-    return say("stopped", context.language)
+    is_stopped = context.house.turns.stop(context.key)
+    return say("stopped" if is_stopped else "nothing_to_stop", context.language)
 
 
 async def status(context: CommandContext) -> str:
@@ -96,42 +94,6 @@ async def show_usage(context: CommandContext) -> str:
     )
 
 
-async def show_memory(context: CommandContext) -> str:
-    known = await context.house.memory.read(scope_of(context.account, context.room))
-    parts = [say("memory_unreadable", context.language)] if known.unreadable else []
-    for heading, entries in (("memory_user", known.user), ("memory_notes", known.memory)):
-        if entries:
-            listed = "\n".join(f"- {entry}" for entry in entries)
-            parts.append(f"{say(heading, context.language)}\n\n{listed}")
-    return "\n\n".join(parts) or say("memory_empty", context.language)
-
-
-async def list_sessions(context: CommandContext) -> str:
-    scope = scope_of(context.account, context.room)
-    cards = await context.house.search.browse(scope, LISTED)
-    if not cards:
-        return say("sessions_none", context.language)
-    return "\n".join([say("sessions", context.language), "", *(f"- {_line(card)}" for card in cards)])
-
-
-async def search(context: CommandContext) -> str:
-    if not context.argument.strip():
-        return say("search_what", context.language)
-    try:
-        found = await context.house.search.search(
-            scope_of(context.account, context.room), SearchQuery(context.argument, limit=5)
-        )
-    except SearchFailed:
-        return say("search_failed", context.language)
-    if not found.hits:
-        return say("search_none", context.language, query=context.argument)
-    parts = []
-    for hit in found.hits:
-        lines = [f"> {line.author}: {_short(line.text)}" for line in hit.excerpt if line.matched]
-        parts.append("\n".join([f"**{_line(hit.card)}**", *lines[:2]]))
-    return "\n\n".join(parts)
-
-
 async def approve(context: CommandContext) -> str:
     found = await context.house.database.write(
         lambda c: identity.approve(c, context.argument, now_ms(), typed_by=context.account.id)
@@ -153,16 +115,6 @@ async def allow(context: CommandContext) -> str:
     return say("room_allowed", context.language)
 
 
-def _line(card: SessionCard) -> str:
-    title = card.title or card.preview or "…"
-    return f"{_short(title)} ({card.platform}, {card.last:%Y-%m-%d})"
-
-
-def _short(text: str, max_chars: int = 160) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
-
-
 COMMANDS: tuple[Command, ...] = (
     Command("start", start),
     Command("help", show_help, control=True),
@@ -171,8 +123,11 @@ COMMANDS: tuple[Command, ...] = (
     Command("status", status, control=True),
     Command("whoami", whoami, private=True, control=True),
     Command("usage", show_usage, private=True, control=True),
-    Command("memory", show_memory, role="member", private=True),
+    Command("memory", memory.run, argument="what to do", role="member", private=True),
+    Command("private", private.run, argument="off", private=True),
     Command("sessions", list_sessions, role="member", private=True),
+    Command("resume", resume, argument="number or title", role="member", private=True),
+    Command("title", name_session, argument="words", role="member"),
     Command("search", search, argument="words", role="member", private=True),
     Command("approve", approve, argument="code", role="owner", private=True),
     Command("allow", allow, argument="here", role="owner", everywhere=True),

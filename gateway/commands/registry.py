@@ -7,6 +7,7 @@ from typing import Protocol
 from trunkline.adapters.base import CommandSpec
 from trunkline.agent.memory.store import MemoryStore
 from trunkline.agent.ports import SessionSearch
+from trunkline.agent.scope import AccountId
 from trunkline.gateway.sentences import describe_command
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.records import Account, Room, SessionKey
@@ -17,12 +18,12 @@ ROLE_ORDER = ("guest", "member", "admin", "owner")
 class Turns(Protocol):
     """What a command may do to running turns."""
 
-    def running_for(self, key: SessionKey) -> Account | None:
+    def running_for(self, key: SessionKey) -> AccountId | None:
         """The author of the turn that runs under a key, or None."""
         ...
 
     def stop(self, key: SessionKey) -> bool:
-        """Stops the running turn of a key; false when none runs."""
+        """Stops the running turn of a key; false when none runs, or its answer is whole already."""
         ...
 
 
@@ -37,6 +38,8 @@ class House:
     version: str
     model: str
     platforms: Callable[[], tuple[str, ...]]
+    mask: Callable[[str], str] = str
+    """Takes known secrets out of what a command stores."""
 
 
 @dataclass(frozen=True, slots=True)

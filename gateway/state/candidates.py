@@ -3,17 +3,18 @@
 It reads the index and fills `ranking.Windows`; choosing and showing sessions belongs to `search`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from datetime import datetime
+from functools import lru_cache
 
-from sqlalchemy import ColumnElement, Connection, func, or_, select
+from sqlalchemy import ColumnElement, Connection, bindparam, or_, select
 
 from trunkline.agent.ports import SearchQuery
 from trunkline.gateway.state import fulltext
 from trunkline.gateway.state.analyser import units
-from trunkline.gateway.state.fulltext import Posting, Reach
+from trunkline.gateway.state.fulltext import Reach
 from trunkline.gateway.state.query import Query, Term
-from trunkline.gateway.state.ranking import Corpus, Windows
+from trunkline.gateway.state.ranking import Corpus, Windows, idf, strongest
 from trunkline.gateway.state.schema import (
     account,
     indexed_message,
@@ -28,12 +29,33 @@ from trunkline.gateway.state.schema import (
 # Bounds of one search, as measured in docs/benchmarks.md: fewer terms lose recall, more cost only time.
 RAREST_TERMS = 6
 MAX_POSTINGS = 3000
-ENOUGH_HITS = 400
-COUNT_CAP = 20_000
+ENOUGH_HITS = 600
+COUNT_CAP = 6000
+MAX_EXCLUDED = 20_000
 MAX_MEMBERS = 2000
+SAMPLED_MESSAGES = 2000
 
 
-def reach_of(connection: Connection, streams: Sequence[int], query: SearchQuery) -> Reach:
+# Made once: building a statement costs more than running it.
+_STREAMS = select(stream.c.id, stream.c.last_n, stream.c.indexed_count, stream.c.indexed_words).where(
+    stream.c.id.in_(bindparam("streams", expanding=True))
+)
+_MEMBERS = (
+    select(account.c.id, account.c.label, person.c.name)
+    .outerjoin(person, person.c.id == account.c.person_id)
+    .where(
+        account.c.id.in_(
+            select(room_member.c.account_id)
+            .join(stream, stream.c.room_id == room_member.c.room_id)
+            .where(stream.c.id.in_(bindparam("streams", expanding=True)))
+            .limit(MAX_MEMBERS)
+        )
+    )
+)
+
+
+def reach_of(connection: Connection, streams: Sequence[int], query: SearchQuery) -> tuple[Reach, Corpus]:
+    """Where the query may look, and how much was said there."""
     if query.platform is not None and streams:
         streams = (
             connection.execute(
@@ -49,12 +71,20 @@ def reach_of(connection: Connection, streams: Sequence[int], query: SearchQuery)
             .all()
         )
     roles = tuple(sorted({fulltext.ROLES[role] for role in query.roles}))
-    return Reach(tuple(streams), roles, _ms(query.since), _ms(query.until))
+    rows = connection.execute(_STREAMS, {"streams": streams}).all()
+    reach = Reach(
+        tuple(row.id for row in rows),
+        roles,
+        _ms(query.since),
+        _ms(query.until),
+        tuple(row.last_n for row in rows),
+    )
+    messages = sum(row.indexed_count for row in rows)
+    return reach, Corpus(messages, sum(row.indexed_words for row in rows) / max(messages, 1))
 
 
-def collect(connection: Connection, asked: Query, reach: Reach) -> Windows:
-    """The scored hits of the rarest terms, rarest first; once there are enough, terms only add to them."""
-    windows = Windows(_corpus(connection, reach.streams))
+def collect(connection: Connection, asked: Query, reach: Reach, corpus: Corpus) -> Windows:
+    """The scored hits of the rarest terms: what the ids alone choose is read and weighed."""
     senders = _senders(connection, asked, reach.streams)
     counted: list[tuple[int, Term]] = []
     for term in asked.terms:
@@ -65,54 +95,31 @@ def collect(connection: Connection, asked: Query, reach: Reach) -> Windows:
             counted.append((frequency, term))
     counted.sort(key=lambda pair: pair[0])
     chosen = counted[:RAREST_TERMS] + [pair for pair in counted[RAREST_TERMS:] if pair[1].exact]
+    found: list[tuple[Set[int], float]] = []
     for frequency, term in chosen:
-        if len(windows.hits) < ENOUGH_HITS:
-            postings = fulltext.postings(connection, term.pattern, reach, MAX_POSTINGS)
-        else:
-            postings = _near(connection, windows, term, reach)
-        if term in senders:
-            known = {posting.id for posting in postings}
-            written = _written_by(connection, windows, senders[term], reach)
-            postings.extend(posting for posting in written if posting.id not in known)
-        windows.add(postings, frequency, term.group)
+        ids = fulltext.posting_ids(connection, term.pattern, reach, MAX_POSTINGS)
+        found.append((ids, idf(corpus.messages, frequency)))
+    best = strongest(found, ENOUGH_HITS)
+    if not best:
+        for _, term in chosen:
+            best |= _written_by(connection, senders.get(term, frozenset()), reach)
+    postings = fulltext.postings_of(connection, best, reach)
+    windows = Windows(corpus)
+    for (ids, rarity), (_, term) in zip(found, chosen, strict=True):
+        writers = senders.get(term, frozenset())
+        holding = [one for one in postings if one.id in ids or one.account_id in writers]
+        windows.add(holding, rarity, term.group)
     return windows
-
-
-def _near(connection: Connection, windows: Windows, term: Term, reach: Reach) -> list[Posting]:
-    """The postings of a common term that fall on the hits there are, or beside them."""
-    ids = fulltext.posting_ids(connection, term.pattern, reach, MAX_POSTINGS)
-    known = [windows.hits[one] for one in ids & windows.hits.keys()]
-    beside = {one + step for one in windows.hits for step in (-1, 1)} & ids - windows.hits.keys()
-    return known + fulltext.postings_of(connection, beside, reach)
-
-
-def _corpus(connection: Connection, streams: Sequence[int]) -> Corpus:
-    size, words = connection.execute(
-        select(func.sum(stream.c.indexed_count), func.sum(stream.c.indexed_words)).where(
-            stream.c.id.in_(streams)
-        )
-    ).one()
-    # PostgreSQL sums into Decimal.
-    return Corpus(int(size or 0), float(words or 0) / int(size or 1))
 
 
 def _senders(connection: Connection, asked: Query, streams: Sequence[int]) -> dict[Term, frozenset[int]]:
     """The terms that name somebody who writes in these streams, with that person's accounts."""
-    members = (
-        select(room_member.c.account_id)
-        .join(stream, stream.c.room_id == room_member.c.room_id)
-        .where(stream.c.id.in_(streams))
-        .limit(MAX_MEMBERS)
-    )
-    rows = connection.execute(
-        select(account.c.id, account.c.label, person.c.name)
-        .outerjoin(person, person.c.id == account.c.person_id)
-        .where(account.c.id.in_(members))
-    )
+    if not asked.terms:
+        return {}
     named: dict[str, set[int]] = {}
-    for row in rows:
-        for unit in units(f"{row.label} {row.name or ''}"):
-            named.setdefault(unit.surface, set()).add(row.id)
+    for row in connection.execute(_MEMBERS, {"streams": streams}):
+        for surface in _names_in(f"{row.label} {row.name or ''}"):
+            named.setdefault(surface, set()).add(row.id)
     return {
         term: frozenset(named[term.surfaces[0]])
         for term in asked.terms
@@ -120,25 +127,29 @@ def _senders(connection: Connection, asked: Query, streams: Sequence[int]) -> di
     }
 
 
+@lru_cache(maxsize=4096)
+def _names_in(text: str) -> tuple[str, ...]:
+    return tuple(unit.surface for unit in units(text))
+
+
 def _count_by(connection: Connection, accounts: frozenset[int], reach: Reach) -> int:
-    return connection.execute(
-        select(func.count()).where(_within(reach), indexed_message.c.account_id.in_(accounts))
-    ).scalar_one()
+    """About how many messages these accounts wrote: their share of the newest ones holds for all."""
+    sample = fulltext.authors(connection, reach, SAMPLED_MESSAGES)
+    written = sum(one in accounts for one in sample)
+    return written * sum(reach.sizes) // max(len(sample), 1)
 
 
-def _written_by(
-    connection: Connection, windows: Windows, accounts: frozenset[int], reach: Reach
-) -> list[Posting]:
-    """The messages these accounts wrote: of the hits there are, else the newest of the scope."""
-    if windows.hits:
-        return [posting for posting in windows.hits.values() if posting.account_id in accounts]
+def _written_by(connection: Connection, accounts: frozenset[int], reach: Reach) -> set[int]:
+    """The newest messages these accounts wrote."""
+    if not accounts:
+        return set()
     rows = connection.execute(
         select(indexed_message.c.id)
         .where(_within(reach), indexed_message.c.account_id.in_(accounts))
-        .order_by(indexed_message.c.created_ms.desc())
+        .order_by(indexed_message.c.id.desc())
         .limit(ENOUGH_HITS)
     )
-    return fulltext.postings_of(connection, set(rows.scalars()), reach)
+    return set(rows.scalars())
 
 
 def _within(reach: Reach) -> ColumnElement[bool]:
@@ -150,7 +161,7 @@ def leave_out(
 ) -> None:
     """Takes out messages with words behind NOT, and what the model has in its context already."""
     for term in asked.excluded:
-        windows.remove(fulltext.posting_ids(connection, term.pattern, reach, COUNT_CAP))
+        windows.remove(fulltext.posting_ids(connection, term.pattern, reach, MAX_EXCLUDED))
     if query.exclude_session is None:
         return
     current = select(session.c.id).where(session.c.public_id == query.exclude_session).scalar_subquery()

@@ -9,9 +9,11 @@ import asyncio
 import logging
 import os
 import random
+import sqlite3
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -93,6 +95,22 @@ class Database:
         if self.is_sqlite:
             await asyncio.shield(asyncio.wrap_future(self._started(self._writers, self._vacuum)))
 
+    async def empty_log(self) -> bool:
+        """Moves SQLite's write-ahead log into the file, so that neither holds what was deleted.
+
+        False when readers were in the way for too long; the log then empties by itself, later.
+        """
+        if not self.is_sqlite:
+            return True
+        return await asyncio.shield(asyncio.wrap_future(self._started(self._writers, self._empty_log)))
+
+    def backup_now(self, target: Path) -> None:
+        """Copies an SQLite database, as it is at one moment, to a new file that only its owner can read.
+
+        Chats go on meanwhile. Raises FileExistsError, OSError, or sqlite3's own error.
+        """
+        self._started(self._readers, lambda: self._backup(target)).result()
+
     def write_now(self, work: Callable[[Connection], T]) -> T:
         """`write` for callers without an event loop: the command line and start-up."""
         return self._start(self._writers, self._write, work).result()
@@ -170,6 +188,29 @@ class Database:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _ALONE_LOCK})
             return work(connection)
 
+    def _backup(self, target: Path) -> None:
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        source = self._reader_engine.raw_connection()
+        try:
+            with closing(sqlite3.connect(target)) as copy:
+                source.driver_connection.backup(copy)  # type: ignore[union-attr]
+                copy.execute("PRAGMA journal_mode=DELETE")  # the copy is one file, with no log beside it
+        except BaseException:
+            target.unlink()
+            raise
+        finally:
+            source.close()
+
+    def _empty_log(self) -> bool:
+        borrowed = self._writer_engine.raw_connection()
+        try:
+            cursor = borrowed.cursor()
+            busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            cursor.close()
+            return not busy
+        finally:
+            borrowed.close()
+
     def _vacuum(self) -> None:
         borrowed = self._writer_engine.raw_connection()
         try:
@@ -185,6 +226,12 @@ class Database:
             if not self.is_sqlite:
                 connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
             return work(connection)
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file that a database URL names; None for PostgreSQL."""
+    made = make_url(url)
+    return Path(made.database) if made.get_backend_name() == "sqlite" and made.database else None
 
 
 def _prepare_file(path: Path) -> Journal:
@@ -212,6 +259,7 @@ def _sqlite_engine(url: str, *, read_only: bool, size: int, journal: str) -> Eng
         cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
         if not read_only:
             cursor.execute(f"PRAGMA journal_mode={journal}")
+            cursor.execute("PRAGMA secure_delete=ON")  # what is deleted is overwritten, for people who forget
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")
         if read_only:

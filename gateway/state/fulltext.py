@@ -7,7 +7,7 @@ tables of one shape: `message_fts` holds what people and the assistant said, `to
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DatabaseError
@@ -30,8 +30,17 @@ _POSTGRES_TABLE = (
 )
 ID_BATCH = 500
 STREAM_BATCH = 200  # SQLite compounds at most 500 SELECTs
+MIN_SHARE = 20
+SAMPLED_STREAMS = 20
 _COLUMNS = "m.id, m.session_id, m.seq, m.words, coalesce(m.account_id, 0), m.created_ms"
 TABLES = ("message_fts", "tool_fts")
+
+# What is asked of the newest matches in a stream.
+_LISTED = "SELECT id FROM ({branch}) AS matching"
+_COUNTED = (
+    "SELECT count(*), CAST({limit} AS BIGINT), coalesce(min(id), 0), coalesce(max(id), 0) "
+    "FROM ({branch}) AS matching"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +67,34 @@ Pattern = tuple[Phrase, ...]
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Where a query may look: streams, kinds of message, and an optional span of time in ms."""
+    """Where a query may look: streams, kinds of message, and an optional span of time in ms.
+
+    `sizes` are the streams' messages, by which they share a bound on work; without them they share evenly.
+    """
 
     streams: tuple[int, ...]
     roles: tuple[int, ...]
     since_ms: int | None = None
     until_ms: int | None = None
+    sizes: tuple[int, ...] = ()
 
     @property
     def tables(self) -> tuple[str, ...]:
         said = ("message_fts",) if any(role != TOOL for role in self.roles) else ()
         return (*said, "tool_fts") if TOOL in self.roles else said
 
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether it leaves out messages of its streams."""
+        spoken = set(self.roles) == {USER, ASSISTANT}
+        return not spoken or self.since_ms is not None or self.until_ms is not None
 
-Wanted = Literal["id", "posting"]
+    def share(self, place: int, bound: int) -> int:
+        """How much of a bound on the whole is the stream's at this place."""
+        sizes = self.sizes or (1,) * len(self.streams)
+        return max(MIN_SHARE, bound * sizes[place] // max(sum(sizes), 1))
+
+
 USER, ASSISTANT, TOOL = 0, 1, 2
 ROLES = {"user": USER, "assistant": ASSISTANT, "tool": TOOL}
 
@@ -135,25 +158,20 @@ def remove_entries(connection: Connection, entries: Sequence[Entry]) -> None:
 
 
 def count(connection: Connection, pattern: Pattern, reach: Reach, cap: int) -> int:
-    """How many messages of the streams match, counted up to about `cap` in each."""
+    """How many messages of the streams match: about `cap` are counted, the rest is estimated."""
     total = 0
-    for statement, values in _selects(connection, pattern, reach, "id", cap):
-        total += _rows(connection, f"SELECT count(*) FROM ({statement}) AS matching", values)[0][0]
+    for statement, values in _selects(connection, pattern, reach, _COUNTED, cap):
+        for found, limit, oldest, newest in _rows(connection, statement, values):
+            # A stream numbers its messages from one: its newest stretch is taken to be like the rest.
+            numbers = newest & ((1 << STREAM_BITS) - 1)
+            total += found if found < limit else found * numbers // (newest - oldest + 1)
     return total
 
 
-def postings(connection: Connection, pattern: Pattern, reach: Reach, limit: int) -> list[Posting]:
-    """The matching messages, about the `limit` newest of each stream, in no order."""
-    found: list[Posting] = []
-    for statement, values in _selects(connection, pattern, reach, "posting", limit):
-        found.extend(map(Posting._make, _rows(connection, statement, values)))
-    return found
-
-
 def posting_ids(connection: Connection, pattern: Pattern, reach: Reach, limit: int) -> set[int]:
-    """The ids of matching messages, about the `limit` newest of each stream, whatever their role and time."""
+    """The ids of matching messages: of about `limit` newest, the newest of each stream by its share."""
     found: set[int] = set()
-    for statement, values in _selects(connection, pattern, reach, "id", limit):
+    for statement, values in _selects(connection, pattern, reach, _LISTED, limit):
         found.update([row[0] for row in _rows(connection, statement, values)])
     return found
 
@@ -169,6 +187,23 @@ def postings_of(connection: Connection, ids: Set[int], reach: Reach) -> list[Pos
         statement = f"SELECT {_COLUMNS} FROM indexed_message m WHERE m.id IN ({listed}){filters}"
         found.extend(map(Posting._make, _rows(connection, statement, values)))
     return found
+
+
+def authors(connection: Connection, reach: Reach, limit: int) -> list[int]:
+    """Who wrote each of about `limit` newest messages of the reach's largest streams."""
+    values: dict[str, str | int] = {}
+    filters = _filters(reach, values)
+    branches = []
+    largest = sorted(range(len(reach.streams)), key=lambda place: -reach.share(place, limit))
+    for place in largest[:SAMPLED_STREAMS]:
+        values[f"low{place}"], values[f"high{place}"] = span(reach.streams[place])
+        values[f"limit{place}"] = reach.share(place, limit)
+        branches.append(
+            "SELECT * FROM (SELECT coalesce(m.account_id, 0) FROM indexed_message m "
+            f"WHERE m.id BETWEEN :low{place} AND :high{place}{filters} "
+            f"ORDER BY m.id DESC LIMIT :limit{place}) AS newest"
+        )
+    return [row[0] for row in _rows(connection, " UNION ALL ".join(branches), values)]
 
 
 def forget_removed(connection: Connection) -> None:
@@ -195,27 +230,28 @@ def _spaced(entry: Entry) -> str:
 
 def _vectors(entry: Entry) -> list[str]:
     """The entry as tsvector literals, one for each part."""
-    step = PART_WORDS - PART_OVERLAP
+    step, stream = PART_WORDS - PART_OVERLAP, entry.id >> STREAM_BITS
     literals = []
     for start in range(0, max(len(entry.words), 1), step):
         positions: dict[str, list[int]] = {}
         for place, word in enumerate(entry.words[start : start + PART_WORDS], 1):
             positions.setdefault(word, []).append(place)
-        lexemes = [f"{_quoted(word)}:{','.join(map(str, at))}" for word, at in positions.items()]
+        lexemes = [f"{_lexeme(stream, word)}:{','.join(map(str, at))}" for word, at in positions.items()]
         share = (
             entry.wholes[start : start + step] if start + step < len(entry.words) else entry.wholes[start:]
         )
-        lexemes.extend(_quoted(whole) for whole in set(share) if whole not in positions)
+        lexemes.extend(_lexeme(stream, whole) for whole in set(share) if whole not in positions)
         literals.append(" ".join(lexemes))
     return literals
 
 
-def _quoted(word: str) -> str:
+def _lexeme(stream: int, word: str) -> str:
+    """A word as PostgreSQL stores it: with its stream, so that a query reads only that stream's postings."""
     doubled = word.replace("\\", "\\\\").replace("'", "''")
-    return f"'{doubled}'"
+    return f"'{stream:x} {doubled}'"
 
 
-def _match_text(connection: Connection, pattern: Pattern) -> str:
+def _match_text(connection: Connection, pattern: Pattern, stream: int) -> str:
     if connection.dialect.name == "sqlite":
         return " OR ".join(
             '"' + " ".join(phrase.words).replace('"', '""') + '"' + ("*" if phrase.is_prefix else "")
@@ -224,7 +260,7 @@ def _match_text(connection: Connection, pattern: Pattern) -> str:
     return " | ".join(
         "("
         + " <-> ".join(
-            _quoted(word) + (":*" if phrase.is_prefix and place == len(phrase.words) else "")
+            _lexeme(stream, word) + (":*" if phrase.is_prefix and place == len(phrase.words) else "")
             for place, word in enumerate(phrase.words, 1)
         )
         + ")"
@@ -248,39 +284,41 @@ def _rows(
 
 
 def _selects(
-    connection: Connection, pattern: Pattern, reach: Reach, what: Wanted, limit: int
+    connection: Connection, pattern: Pattern, reach: Reach, shape: str, bound: int
 ) -> Iterator[tuple[str, dict[str, str | int]]]:
-    """SELECTs over every stream of the reach, each stream cut at `limit`, a bounded number in a statement."""
+    """SELECTs over every stream of the reach, each cut at its share, a bounded number in a statement."""
+    branch = _sqlite_branch if connection.dialect.name == "sqlite" else _postgres_branch
     for table in reach.tables:
         for start in range(0, len(reach.streams), STREAM_BATCH):
-            values: dict[str, str | int] = {"match": _match_text(connection, pattern), "limit": limit}
-            filters = _filters(reach, values) if what == "posting" else ""
+            values: dict[str, str | int] = {}
+            filters = _filters(reach, values) if reach.is_narrowed else ""
             branches = []
-            for place, stream in enumerate(reach.streams[start : start + STREAM_BATCH]):
+            for place in range(start, min(start + STREAM_BATCH, len(reach.streams))):
+                stream = reach.streams[place]
                 values[f"low{place}"], values[f"high{place}"] = span(stream)
-                between = f"BETWEEN :low{place} AND :high{place}"
-                if connection.dialect.name == "sqlite":
-                    branches.append(_sqlite_branch(table, between, filters, what))
-                else:
-                    branches.append(_postgres_branch(table, between, filters, what))
+                values[f"match{place}"] = _match_text(connection, pattern, stream)
+                values[f"limit{place}"] = reach.share(place, bound)
+                branches.append(shape.format(branch=branch(table, place, filters), limit=f":limit{place}"))
             yield " UNION ALL ".join(branches), values
 
 
-def _sqlite_branch(table: str, between: str, filters: str, what: Wanted) -> str:
+def _sqlite_branch(table: str, place: int, filters: str) -> str:
     # The range on rowid makes FTS5 read that stream's postings only.
-    where = f"{table} MATCH :match AND f.rowid {between}"
-    newest = "ORDER BY f.rowid DESC LIMIT :limit"
-    if what == "id":
-        return f"SELECT * FROM (SELECT f.rowid AS id FROM {table} AS f WHERE {where} {newest})"
-    source = f"{table} AS f CROSS JOIN indexed_message AS m ON m.id = f.rowid"
-    return f"SELECT * FROM (SELECT {_COLUMNS} FROM {source} WHERE {where}{filters} {newest})"
+    joined = "CROSS JOIN indexed_message AS m ON m.id = f.rowid" if filters else ""
+    return (
+        f"SELECT f.rowid AS id FROM {table} AS f {joined} "
+        f"WHERE {table} MATCH :match{place} AND f.rowid BETWEEN :low{place} AND :high{place}{filters} "
+        f"ORDER BY f.rowid DESC LIMIT :limit{place}"
+    )
 
 
-def _postgres_branch(table: str, between: str, filters: str, what: Wanted) -> str:
-    matching = f"SELECT f.id FROM {table} f WHERE f.tokens @@ CAST(:match AS tsquery) AND f.id {between}"
-    columns = "m.id" if what == "id" else _COLUMNS
-    source = f"indexed_message m WHERE m.id IN ({matching}){filters}"
-    return f"(SELECT {columns} FROM {source} ORDER BY m.id DESC LIMIT :limit)"
+def _postgres_branch(table: str, place: int, filters: str) -> str:
+    where = f"f.tokens @@ CAST(:match{place} AS tsquery) AND f.id BETWEEN :low{place} AND :high{place}"
+    newest = f"ORDER BY id DESC LIMIT :limit{place}"
+    if not filters:
+        return f"SELECT DISTINCT f.id FROM {table} f WHERE {where} {newest}"
+    matching = f"SELECT f.id FROM {table} f WHERE {where}"
+    return f"SELECT m.id FROM indexed_message m WHERE m.id IN ({matching}){filters} {newest}"
 
 
 def _filters(reach: Reach, values: dict[str, str | int]) -> str:

@@ -12,7 +12,9 @@ from trunkline.gateway.state.schema import inbox
 
 LEASE_MS = 60_000
 BATCH_ROWS = 20
-POISON_ATTEMPTS = 3
+FAILURE_WEIGHT = 3
+POISON_WEIGHT = 9
+"""What `attempts` may weigh: three failures, or nine deaths of the process, which may die of anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +69,17 @@ def lease(connection: Connection, key: SessionKey, owner: str, now_ms: int) -> t
     """Takes the oldest waiting rows of a key that belong to one turn.
 
     A command is taken alone. Messages are taken together while they are one author's; rows of an
-    interrupted turn are taken as they were. Empty when nothing waits.
+    interrupted turn are taken as they were; one that failed is taken alone, so that it harms no other. Empty
+    when nothing waits.
     """
     query = select(inbox).where(*_is(key), inbox.c.state == "received").order_by(inbox.c.id).limit(BATCH_ROWS)
     rows = connection.execute(query).all()
     batch = list(rows[:1])
     for row in rows[1:] if batch and batch[0].kind == "message" else []:
         first = batch[0]
-        if (row.kind, row.account_id, row.turn_id) != (first.kind, first.account_id, first.turn_id):
+        failed = first.turn_id is None and max(first.attempts, row.attempts) >= FAILURE_WEIGHT
+        other = (row.kind, row.account_id, row.turn_id) != (first.kind, first.account_id, first.turn_id)
+        if failed or other:
             break
         batch.append(row)
     if batch:
@@ -118,12 +123,26 @@ def finish(connection: Connection, rows: Sequence[int], state: str, reason: str,
 
 
 def release(connection: Connection, rows: Sequence[int]) -> None:
-    """Gives leased rows back untouched, for the next start."""
+    """Gives leased rows back after a failure, which weighs more than the lease that was counted already."""
     connection.execute(
         update(inbox)
         .where(inbox.c.id.in_(rows), inbox.c.state == "leased")
+        .values(state="received", owner="", attempts=inbox.c.attempts + FAILURE_WEIGHT - 1)
+    )
+
+
+def reopen(connection: Connection, rows: Sequence[int]) -> None:
+    """Lets leased rows wait again whose turn was taken from them (their account has another person now)."""
+    connection.execute(
+        update(inbox)
+        .where(inbox.c.id.in_(rows), inbox.c.state == "leased", inbox.c.turn_id.is_(None))
         .values(state="received", owner="")
     )
+
+
+def is_poison(row: InboxRow) -> bool:
+    """Whether a leased row has had its tries."""
+    return row.attempts > POISON_WEIGHT
 
 
 def take_back(connection: Connection, platform: str, owner: str, thread: str | None = None) -> None:
@@ -137,11 +156,16 @@ def take_back(connection: Connection, platform: str, owner: str, thread: str | N
     connection.execute(update(inbox).where(*where).values(state="received", owner=""))
 
 
-def waiting_keys(connection: Connection, platform: str, tenant: str) -> tuple[SessionKey, ...]:
-    """Keys with waiting rows, the longest waiting first."""
+def waiting_keys(
+    connection: Connection, platform: str, tenant: str, thread: str | None = None
+) -> tuple[SessionKey, ...]:
+    """Keys with waiting rows, the longest waiting first. `thread` narrows it as in `take_back`."""
+    where = [inbox.c.platform == platform, inbox.c.tenant == tenant, inbox.c.state == "received"]
+    if thread is not None:
+        where.append(inbox.c.thread == thread)
     query = (
         select(inbox.c.platform, inbox.c.tenant, inbox.c.chat, inbox.c.thread, inbox.c.member)
-        .where(inbox.c.platform == platform, inbox.c.tenant == tenant, inbox.c.state == "received")
+        .where(*where)
         .order_by(inbox.c.id)
     )
     return tuple(dict.fromkeys(SessionKey(*row) for row in connection.execute(query)))
@@ -155,6 +179,7 @@ def amend_waiting(connection: Connection, platform: str, tenant: str, key_prefix
             inbox.c.platform == platform,
             inbox.c.tenant == tenant,
             inbox.c.state == "received",
+            inbox.c.kind == "message",
             inbox.c.turn_id.is_(None),
             or_(inbox.c.key == key_prefix, inbox.c.key.startswith(key_prefix + ":", autoescape=True)),
         )

@@ -15,7 +15,7 @@ from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.schema import memory_journal
 from trunkline.gateway.state.transcripts import when
 
-JournalState = Literal["pending", "done", "abandoned", "undone"]
+JournalState = Literal["pending", "done", "abandoned", "undone", "held"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +78,16 @@ def scope_of(row: JournalRow) -> Scope:
 
 
 def begin(connection: Connection, scope: Scope, entry: JournalEntry, origin: WriteOrigin, now_ms: int) -> int:
+    """A pending row. Of a write that forgets, only that it happened is kept, never the texts."""
+    keeps = origin.actor != "forget"
     made = connection.execute(
         insert(memory_journal)
         .values(
             owner=owner_of(scope),
             target=entry.target,
             action=entry.action,
-            before=_dumped(entry.before),
-            after=_dumped(entry.after),
+            before=_dumped(entry.before if keeps else ()),
+            after=_dumped(entry.after if keeps else ()),
             state="pending",
             actor=origin.actor,
             account_id=origin.account,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, case, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, case, delete, func, insert, or_, select, update
 from sqlalchemy.exc import DatabaseError
 
 from trunkline.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
@@ -43,6 +43,27 @@ INDEX_DEGRADED = "index.degraded"
 INDEX_ANALYSER = "index.analyser"
 
 REINDEX_BATCH = 500
+
+# Made once: building a statement costs more than running it.
+_ACCOUNTS = (
+    select(account.c.id)
+    .join(person, person.c.id == account.c.person_id)
+    .where(person.c.slug == bindparam("slug"))
+)
+_ROOMS = select(room_member.c.room_id).where(
+    room_member.c.account_id.in_(_ACCOUNTS), room_member.c.left_ms.is_(None)
+)
+_PERSON_STREAMS = (
+    select(stream.c.id)
+    .where(or_(stream.c.account_id.in_(_ACCOUNTS), stream.c.room_id.in_(_ROOMS)))
+    .order_by(stream.c.id)
+)
+_ROOM_STREAMS = (
+    select(stream.c.id)
+    .where(stream.c.room_id.in_(select(room.c.id).where(room.c.slug == bindparam("slug"))))
+    .order_by(stream.c.id)
+)
+_DEGRADED = select(kv.c.key, kv.c.value).where(kv.c.key.in_([INDEX_DEGRADED, INDEX_ANALYSER]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +151,36 @@ def set_message_state(connection: Connection, scope: Scope, ids: Iterable[int], 
     return len(rows)
 
 
+def rewrite_message(connection: Connection, row: Row[Any], values: Mapping[str, str]) -> None:
+    """Puts other texts (content, sent, tool_calls) into a stored message, for what must be forgotten."""
+    indexed = connection.execute(select(indexed_message.c.id).where(indexed_message.c.id == row.id)).first()
+    old = dict(row._mapping)
+    changes_index = indexed is not None and "content" in values
+    if changes_index:
+        _unindex(connection, [_searchable(old)])
+    connection.execute(update(message).where(message.c.id == row.id).values(dict(values)))
+    if changes_index:
+        _index(connection, [_searchable(old | dict(values))])
+
+
 def delete_messages(connection: Connection, scope: Scope, ids: Iterable[int]) -> int:
     """Removes messages of the scope, their index entries and embeddings; returns how many there were.
 
     The file keeps traces of them until `fulltext.forget_removed` and `Database.scrub`.
     """
     rows = _rows_in_scope(connection, scope, ids, None)
-    _unindex(connection, [_searchable(dict(row._mapping)) for row in rows if row.state in VISIBLE])
-    chosen = [row.id for row in rows]
-    connection.execute(delete(embedding).where(embedding.c.message_id.in_(chosen)))
-    connection.execute(update(attachment).where(attachment.c.message_id.in_(chosen)).values(message_id=None))
-    connection.execute(delete(message).where(message.c.id.in_(chosen)))
+    _delete(connection, rows)
     return len(rows)
+
+
+def delete_messages_of(connection: Connection, session_row_id: int) -> int:
+    """Removes all messages of a session that the caller has found in its scope, as `delete_messages` does."""
+    deleted = 0
+    query = select(message).where(message.c.session_id == session_row_id).limit(REINDEX_BATCH)
+    while rows := connection.execute(query).all():
+        _delete(connection, rows)
+        deleted += len(rows)
+    return deleted
 
 
 def streams_of(connection: Connection, scope: Scope) -> tuple[int, ...]:
@@ -151,18 +190,10 @@ def streams_of(connection: Connection, scope: Scope) -> tuple[int, ...]:
     A room: its own stream only.
     """
     if isinstance(scope, PersonScope):
-        accounts = (
-            select(account.c.id)
-            .join(person, person.c.id == account.c.person_id)
-            .where(person.c.slug == scope.person)
-        )
-        rooms = select(room_member.c.room_id).where(
-            room_member.c.account_id.in_(accounts), room_member.c.left_ms.is_(None)
-        )
-        chosen = or_(stream.c.account_id.in_(accounts), stream.c.room_id.in_(rooms))
+        rows = connection.execute(_PERSON_STREAMS, {"slug": scope.person})
     else:
-        chosen = stream.c.room_id.in_(select(room.c.id).where(room.c.slug == scope.room))
-    return tuple(connection.execute(select(stream.c.id).where(chosen).order_by(stream.c.id)).scalars())
+        rows = connection.execute(_ROOM_STREAMS, {"slug": scope.room})
+    return tuple(rows.scalars())
 
 
 def tool_calls_to_json(calls: Sequence[ToolCall]) -> str | None:
@@ -177,10 +208,7 @@ def tool_calls_from_json(stored: str | None) -> tuple[ToolCall, ...]:
 
 def index_is_degraded(connection: Connection) -> bool:
     """Whether the index lacks messages, because it broke or was made by another analyser."""
-    rows = connection.execute(
-        select(kv.c.key, kv.c.value).where(kv.c.key.in_([INDEX_DEGRADED, INDEX_ANALYSER]))
-    )
-    facts = dict(rows.all())
+    facts = dict(connection.execute(_DEGRADED).all())
     return INDEX_DEGRADED in facts or facts.get(INDEX_ANALYSER, ANALYSER_VERSION) != ANALYSER_VERSION
 
 
@@ -296,6 +324,14 @@ def _rows_in_scope(
     if state is not None:
         query = query.where(message.c.state.not_in([state, "redacted"]))
     return list(connection.execute(query))
+
+
+def _delete(connection: Connection, rows: Sequence[Row[Any]]) -> None:
+    _unindex(connection, [_searchable(dict(row._mapping)) for row in rows if row.state in VISIBLE])
+    chosen = [row.id for row in rows]
+    connection.execute(delete(embedding).where(embedding.c.message_id.in_(chosen)))
+    connection.execute(update(attachment).where(attachment.c.message_id.in_(chosen)).values(message_id=None))
+    connection.execute(delete(message).where(message.c.id.in_(chosen)))
 
 
 def _searchable(row: Mapping[str, Any]) -> _Searchable:

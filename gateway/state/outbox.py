@@ -33,12 +33,15 @@ def plan(
     now_ms: int,
     *,
     shown: Mapping[int, str] = MappingProxyType({}),
+    surplus: str = "",
+    repeats_safely: bool = False,
 ) -> None:
     """Plans the messages of a whole answer, in place of whatever was planned for it before.
 
     A preview keeps its row and its message id, and is edited to the final text, unless `shown` (payloads by
-    place) says that it shows exactly that already. One that may have arrived with this very text is `unknown`
-    and stays so: nothing is sent twice.
+    place) says that it shows exactly that already; one that the answer has no use for is edited to `surplus`.
+    One that may have arrived with this very text is `unknown` and stays so, unless the platform
+    `repeats_safely`: nothing is sent twice.
     """
     known = {row.seq: row for row in connection.execute(_of(where.source)).all()}
     for seq, payload in enumerate(payloads):
@@ -46,7 +49,7 @@ def plan(
         if old is None:
             connection.execute(insert(outbox).values(**_row(where, seq, "text", payload, now_ms)))
             continue
-        if old.state == "unknown" and old.payload == payload:
+        if old.state == "unknown" and old.payload == payload and not repeats_safely:
             continue
         is_shown = old.message_id is not None and shown.get(seq) == payload
         connection.execute(
@@ -60,6 +63,17 @@ def plan(
                 attempts=0,
                 error="",
             )
+        )
+    if payloads and surplus:
+        connection.execute(
+            update(outbox)
+            .where(
+                outbox.c.source == where.source,
+                outbox.c.seq >= len(payloads),
+                outbox.c.kind == "preview",
+                outbox.c.message_id.is_not(None),
+            )
+            .values(kind="text", payload=surplus, state="planned")
         )
 
 
@@ -155,7 +169,8 @@ def hold_chat(connection: Connection, row: OutboxRow, not_before_ms: int) -> Non
 
 
 def refuse_chat(connection: Connection, row: OutboxRow, error: str) -> None:
-    """Ends everything planned for a chat or thread that can't be written to any more."""
+    """Ends the message, and all that is planned for a chat or thread that can't be written to any more."""
+    mark_ended(connection, row.id, "refused", error)
     connection.execute(
         update(outbox)
         .where(*_planned_in(row.platform, row.tenant, row.chat), outbox.c.thread == row.thread)

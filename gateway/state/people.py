@@ -10,7 +10,17 @@ from sqlalchemy import Connection, Row, Select, insert, select, update
 
 from trunkline.agent.scope import AccountId, PersonId, RoomId
 from trunkline.gateway.state.records import Account, Person, Room
-from trunkline.gateway.state.schema import account, inbox, outbox, person, room, room_member, session, stream
+from trunkline.gateway.state.schema import (
+    account,
+    inbox,
+    outbox,
+    person,
+    room,
+    room_member,
+    session,
+    stream,
+    turn,
+)
 
 SLUG_CHARS = 28
 RESERVED_SLUGS = frozenset({"rooms", "shared", "local"})
@@ -68,7 +78,12 @@ def change_person(connection: Connection, person_id: int, **values: object) -> N
 
 
 def owners(connection: Connection) -> tuple[Person, ...]:
-    query = select(person).where(person.c.role == "owner", ~person.c.suspended).order_by(person.c.id)
+    """Those whom config.yaml names first."""
+    query = (
+        select(person)
+        .where(person.c.role == "owner", ~person.c.suspended)
+        .order_by(person.c.source != "config", person.c.id)
+    )
     return tuple(_person(row) for row in connection.execute(query))
 
 
@@ -129,18 +144,29 @@ def ensure_account(
 def give_account(connection: Connection, account_id: AccountId, person_id: int | None, source: str) -> None:
     """Makes an account a person's own, or nobody's.
 
-    An open direct session ends when the person changes: its prompt holds what is known of the one before.
+    When the person changes, what is open in its direct chats ends: prompts there hold what is known of the
+    person before. A message whose answer was under way waits to be answered anew.
     """
     before = connection.execute(select(account.c.person_id).where(account.c.id == account_id)).scalar()
     if before is not None and before != person_id:
-        streams = select(stream.c.id).where(stream.c.account_id == account_id)
-        connection.execute(
-            update(session)
-            .where(session.c.stream_id.in_(streams), session.c.ended_ms.is_(None))
-            .values(ended_ms=session.c.last_ms, end_reason="person changed")
-        )
+        _end_direct_sessions(connection, account_id)
     connection.execute(
         update(account).where(account.c.id == account_id).values(person_id=person_id, source=source)
+    )
+
+
+def _end_direct_sessions(connection: Connection, account_id: AccountId) -> None:
+    streams = select(stream.c.id).where(stream.c.account_id == account_id)
+    of_theirs = select(session.c.id).where(session.c.stream_id.in_(streams))
+    running = select(turn.c.id).where(turn.c.session_id.in_(of_theirs), turn.c.state == "running")
+    connection.execute(update(inbox).where(inbox.c.turn_id.in_(running)).values(turn_id=None))
+    connection.execute(
+        update(turn).where(turn.c.id.in_(running)).values(state="stopped", reason="person changed")
+    )
+    connection.execute(
+        update(session)
+        .where(session.c.stream_id.in_(streams), session.c.ended_ms.is_(None))
+        .values(ended_ms=session.c.last_ms, end_reason="person changed")
     )
 
 

@@ -5,7 +5,7 @@ Pure arithmetic over postings; the design and its figures are those of docs/benc
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from trunkline.gateway.state.fulltext import Posting
@@ -17,8 +17,8 @@ NEIGHBOUR = 0.3
 # A session is its best window and a share of the next ones that don't lie beside a better one.
 SHARES = (1.0, 0.4, 0.2, 0.1)
 
-# Sessions beyond these by their best window can't come first by the rest.
-MAX_SESSIONS = 120
+# Sessions beyond these by their best window don't come first by the rest.
+MAX_SESSIONS = 40
 
 _SEQ_BITS = 28
 
@@ -52,15 +52,14 @@ class Windows:
     _scores: dict[int, float] = field(default_factory=dict)
     _groups: dict[int, int] = field(default_factory=dict)  # a bit for each group
 
-    def add(self, postings: Iterable[Posting], frequency: int, group: int) -> None:
-        """Scores one term's postings. `frequency` is the number of messages of the scope that have it."""
-        rarity = idf(self.corpus.messages, frequency)
-        mean = max(self.corpus.mean_words, 1.0)
+    def add(self, postings: Iterable[Posting], rarity: float, group: int) -> None:
+        """Scores one term's postings; `rarity` is the term's `idf`."""
         scores, hits, groups = self._scores, self.hits, self._groups
-        bit = 1 << group
+        bit, top, flat = 1 << group, rarity * (K1 + 1), 1 + K1 * (1 - B)
+        by_length = K1 * B / max(self.corpus.mean_words, 1.0)
         for posting in postings:
             one, session_id, seq, words, _, _ = posting
-            worth = rarity * (K1 + 1) / (1 + K1 * (1 - B + B * words / mean))
+            worth = top / (flat + by_length * words)
             at = (session_id << _SEQ_BITS) | seq
             spread = NEIGHBOUR * worth
             scores[at] = scores.get(at, 0.0) + worth
@@ -126,6 +125,31 @@ def _apart(ranked: Iterable[Posting]) -> list[Posting]:
             if len(chosen) == len(SHARES):
                 break
     return chosen
+
+
+def strongest(found: Sequence[tuple[Set[int], float]], limit: int) -> set[int]:
+    """Of messages by term, with the term's rarity: the about `limit` ids worth most, and hits beside them.
+
+    The first terms choose; once they have found `limit`, later ones only add to what is there or beside it.
+    """
+    hits: set[int] = set()
+    for ids, _ in found:
+        if len(hits) >= limit:
+            ids = ids & {one + step for one in hits for step in (-1, 0, 1)}
+        hits |= ids
+    if len(hits) <= limit:
+        return hits
+    alone = dict.fromkeys(hits, 0.0)
+    for ids, rarity in found:
+        for one in ids & hits:
+            alone[one] += rarity
+    worth = {
+        one: value + NEIGHBOUR * (alone.get(one - 1, 0.0) + alone.get(one + 1, 0.0))
+        for one, value in alone.items()
+    }
+    # The sort is stable: of equals the newest.
+    best = sorted(sorted(hits, reverse=True), key=worth.__getitem__, reverse=True)[:limit]
+    return {one + step for one in best for step in (-1, 0, 1)} & hits
 
 
 def idf(messages: int, frequency: int) -> float:

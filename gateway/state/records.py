@@ -71,11 +71,12 @@ class Session:
     snapshot: str
     started_ms: int
     last_ms: int
+    private: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class InboxRow:
-    """A stored inbound message that waits for its turn or has it."""
+    """A stored inbound message that waits for its turn or has it. `attempts` weighs its tries so far."""
 
     id: int
     key: SessionKey

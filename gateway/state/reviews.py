@@ -9,9 +9,9 @@ from trunkline.agent.scope import Scope
 from trunkline.gateway.state import sessions
 from trunkline.gateway.state.journal import owner_of
 from trunkline.gateway.state.kv import get_value, put_value, remove_value
-from trunkline.gateway.state.messages import load_history
 from trunkline.gateway.state.records import Session
-from trunkline.gateway.state.schema import memory_journal, message, session, turn
+from trunkline.gateway.state.resuming import load_conversation
+from trunkline.gateway.state.schema import memory_journal, message, outbox, turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,11 @@ class Due:
 
 def find_due(connection: Connection, scope: Scope, session_id: int, turn_id: int, every: int) -> Due | None:
     """The session's review up to a turn that has ended, if `every` turns passed since the last one was tried
-    and since the last memory write in the session. None for a private session, and when nothing is new."""
-    if connection.execute(select(session.c.private).where(session.c.id == session_id)).scalar_one():
-        return None
+    and since the last memory write in the session. None for a private session, for one whose prompt has to be
+    made anew (a fact in it was forgotten), and when nothing is new."""
     found = sessions.load(connection, session_id)
+    if found.private or not found.prompt:
+        return None
     mark = load_mark(connection, found.public_id)
     after = max(mark.tried, _last_write(connection, scope, found.public_id))
     if _count_turns(connection, session_id, after, turn_id) < every:
@@ -81,6 +82,12 @@ def release(connection: Connection, scope: Scope, process: str) -> None:
         remove_value(connection, _claim_key(scope))
 
 
+def is_going_out(connection: Connection, turn_id: int) -> bool:
+    """Whether some of a turn's answer still waits to be sent."""
+    query = select(outbox.c.id).where(outbox.c.turn_id == turn_id, outbox.c.state.in_(("planned", "sending")))
+    return connection.execute(query.limit(1)).first() is not None
+
+
 # Sessions go by their public id here: a row's id may be given to another session after a deletion.
 
 
@@ -110,9 +117,7 @@ def _count_turns(connection: Connection, session_id: int, after: int, until: int
     return int(connection.execute(query).scalar_one())
 
 
-def _said_between(
-    connection: Connection, session_id: int, after: int, until: int
-) -> tuple[UserMessage, ...]:
+def _said_between(connection: Connection, session_id: int, after: int, until: int) -> tuple[UserMessage, ...]:
     rows = connection.execute(
         select(message.c.content, message.c.sent)
         .where(
@@ -141,5 +146,5 @@ def _history_until(
             message.c.seq > last.scalar_subquery(),
         )
     ).scalar_one()
-    history = load_history(connection, scope, session_id)
+    history = load_conversation(connection, scope, sessions.load(connection, session_id))
     return history[: len(history) - later]

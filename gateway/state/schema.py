@@ -330,7 +330,8 @@ memory_journal = Table(
     Column("action", Text, nullable=False),
     _text("before"),
     _text("after"),
-    _text("state", "pending"),  # pending, done, abandoned, undone
+    _text("operations"),  # of a held write only: its number and what it would do, as JSON
+    _text("state", "pending"),  # pending, done, abandoned, undone, held
     _text("actor"),
     _ref("account_id", "account.id"),
     _text("platform"),

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from sqlalchemy import Connection, Row, func, or_, select
+from sqlalchemy import Connection, Row, bindparam, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from trunkline.agent.ports import (
@@ -24,6 +24,7 @@ from trunkline.agent.ports import (
 )
 from trunkline.agent.scope import PersonScope, Scope
 from trunkline.gateway.state import transcripts
+from trunkline.gateway.state.analyser import fold
 from trunkline.gateway.state.candidates import collect, leave_out, reach_of
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.dates import YEAR_ONLY, Day, named_days
@@ -34,8 +35,8 @@ from trunkline.gateway.state.schema import person, session
 
 T = TypeVar("T")
 
-MAX_SESSIONS = 100
-MAX_TITLES = 100
+MAX_SESSIONS = 40
+MAX_TITLES = 5000
 MAX_DAY_SESSIONS = 500
 
 # In units of inverse document frequency: a word of one message in 100 is worth about 4.6.
@@ -48,6 +49,17 @@ SORTED_SHARE = 0.5
 EXCERPT_WINDOWS = 3
 EXCERPT_CHARS = 500
 EXCHANGE_CHARS = 240
+
+
+# Made once: building a statement costs more than running it.
+_NEWEST = (
+    select(session.c.id, session.c.public_id, session.c.last_ms)
+    .where(session.c.stream_id.in_(bindparam("streams", expanding=True)))
+    .order_by(session.c.last_ms.desc())
+)
+_TITLES = _NEWEST.add_columns(session.c.title).where(session.c.title != "").limit(MAX_TITLES)
+_DAYS = _NEWEST.add_columns(session.c.started_ms).limit(MAX_DAY_SESSIONS)
+_TIMEZONE = select(person.c.timezone).where(person.c.slug == bindparam("slug"))
 
 
 class StoreSearch:
@@ -96,13 +108,13 @@ def search(connection: Connection, scope: Scope, query: SearchQuery) -> SearchOu
     """`StoreSearch.search` inside a read of the caller's. Raises the database's own errors."""
     degraded = index_is_degraded(connection)
     streams = streams_of(connection, scope)
-    reach = reach_of(connection, streams, query)
+    reach, corpus = reach_of(connection, streams, query)
     if not reach.streams or not reach.tables:
         return SearchOutcome((), degraded=degraded)
     zone = _timezone(connection, scope)
     days = named_days(query.text, datetime.now(zone).date())
     asked = parse(query.text)
-    windows = collect(connection, asked, reach)
+    windows = collect(connection, asked, reach, corpus)
     leave_out(connection, windows, asked, reach, query)
     found, relaxed = _narrow(windows.sessions(_day_bonus(windows, days, zone)), asked)
     found = _with_titles(connection, streams, found, asked, query)
@@ -153,31 +165,24 @@ def _with_titles(
     """Adds what a session's title is worth, and sessions that only their title finds."""
     if not asked.terms:
         return found
-    matches = {
-        term.group: or_(
-            *(func.lower(session.c.title).contains(surface, autoescape=True) for surface in term.surfaces)
-        )
-        for term in asked.terms
-    }
-    rows = connection.execute(
-        select(session.c.id, session.c.public_id, session.c.last_ms, *matches.values())
-        .where(session.c.stream_id.in_(streams), session.c.title != "", or_(*matches.values()))
-        .order_by(session.c.last_ms.desc())
-        .limit(MAX_TITLES)
-    ).all()
-    titled = {
-        row[0]: (row, frozenset(group for group, held in zip(matches, row[3:], strict=True) if held))
-        for row in rows
-    }
+    rows = connection.execute(_TITLES, {"streams": streams}).all()
+    titled: dict[int, tuple[Row[Any], frozenset[int]]] = {}
+    # Folded in one piece, which costs a small part of one by one.
+    folded = fold("\n".join([" ".join(row.title.split()) for row in rows])).split("\n")
+    for row, title in zip(rows, folded, strict=True):
+        groups = [term.group for term in asked.terms for one in term.surfaces if one in title]
+        if groups:
+            titled[row.id] = (row, frozenset(groups))
     for at, one in enumerate(found):
         if one.session_id in titled:
-            _, groups = titled.pop(one.session_id)
-            found[at] = replace(one, score=one.score + TITLE_WEIGHT * len(groups), groups=one.groups | groups)
+            _, groups_of = titled.pop(one.session_id)
+            score = one.score + TITLE_WEIGHT * len(groups_of)
+            found[at] = replace(one, score=score, groups=one.groups | groups_of)
     if query.since is None and query.until is None and query.platform is None and "tool" not in query.roles:
         found += [
-            SessionScore(row[0], TITLE_WEIGHT * len(groups), frozenset(), (), groups, row[2])
+            SessionScore(row.id, TITLE_WEIGHT * len(groups), frozenset(), (), groups, row.last_ms)
             for row, groups in titled.values()
-            if row[1] != query.exclude_session
+            if row.public_id != query.exclude_session
         ]
     return sorted(found, key=lambda one: (-one.score, -one.best_ms))
 
@@ -194,12 +199,7 @@ def _with_days(
     if query.since is not None or query.until is not None or query.platform is not None:
         return found
     known = {one.session_id for one in found}
-    rows = connection.execute(
-        select(session.c.id, session.c.public_id, session.c.started_ms, session.c.last_ms)
-        .where(session.c.stream_id.in_(streams))
-        .order_by(session.c.last_ms.desc())
-        .limit(MAX_DAY_SESSIONS)
-    )
+    rows = connection.execute(_DAYS, {"streams": streams})
     for row in rows:
         if row.id in known or row.public_id == query.exclude_session:
             continue
@@ -266,9 +266,7 @@ def _apart(centres: Sequence[int]) -> list[int]:
 
 def _timezone(connection: Connection, scope: Scope) -> tzinfo:
     if isinstance(scope, PersonScope):
-        name = connection.execute(
-            select(person.c.timezone).where(person.c.slug == scope.person)
-        ).scalar_one_or_none()
+        name = connection.execute(_TIMEZONE, {"slug": scope.person}).scalar_one_or_none()
         if name:
             try:
                 return ZoneInfo(name)

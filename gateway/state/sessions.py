@@ -39,8 +39,12 @@ def start(
     snapshot: str,
     model: str,
     now_ms: int,
+    private: bool = False,
 ) -> Session:
-    """Opens a session under a key that has none open; stores its prompt once per distinct text."""
+    """Opens a session under a key that has none open; stores its prompt once per distinct text.
+
+    An empty prompt is one that the session's next turn has to make.
+    """
     session_id = connection.execute(
         insert(session)
         .values(
@@ -52,8 +56,9 @@ def start(
             thread=key.thread,
             member=key.member,
             model=model,
-            prompt_hash=_store_prompt(connection, prompt),
+            prompt_hash=_store_prompt(connection, prompt) if prompt else None,
             snapshot=snapshot,
+            private=private,
             started_ms=now_ms,
             last_ms=now_ms,
         )
@@ -74,6 +79,16 @@ def end(connection: Connection, key: SessionKey, reason: str, now_ms: int) -> bo
 
 def set_snapshot(connection: Connection, session_id: int, snapshot: str) -> None:
     connection.execute(update(session).where(session.c.id == session_id).values(snapshot=snapshot))
+
+
+def set_prompt(connection: Connection, session_id: int, prompt: str, snapshot: str) -> Session:
+    """Freezes a new prompt for a session that has none, with what its model knows by it."""
+    connection.execute(
+        update(session)
+        .where(session.c.id == session_id)
+        .values(prompt_hash=_store_prompt(connection, prompt), snapshot=snapshot)
+    )
+    return load(connection, session_id)
 
 
 def takes_part(connection: Connection, key: SessionKey) -> bool:
@@ -131,4 +146,5 @@ def _session(row: Row[Any]) -> Session:
         snapshot=row.snapshot,
         started_ms=row.started_ms,
         last_ms=row.last_ms,
+        private=row.private,
     )

@@ -1,15 +1,15 @@
 """What `trunkline sessions` and /sessions show: cards, a whole transcript, figures; within a scope."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection, func, select
 
-from trunkline.agent.ports import SessionCard, TranscriptLine
+from trunkline.agent.messages import ToolCall
+from trunkline.agent.ports import SessionCard
 from trunkline.agent.scope import Scope
 from trunkline.gateway.state import transcripts
-from trunkline.gateway.state.messages import streams_of
+from trunkline.gateway.state.messages import streams_of, tool_calls_from_json
 from trunkline.gateway.state.schema import session
 
 
@@ -39,15 +39,6 @@ def show_session(connection: Connection, scope: Scope, public_id: str) -> Sessio
     return None if row is None else transcripts.card(connection, row)
 
 
-def session_lines(
-    connection: Connection, scope: Scope, public_id: str, max_chars: int
-) -> Iterator[TranscriptLine]:
-    """Every line of a session in order, each at most `max_chars` long; none when it is out of scope."""
-    row = transcripts.find_session(connection, streams_of(connection, scope), public_id)
-    if row is not None:
-        yield from transcripts.every_line(connection, row, max_chars)
-
-
 def figures(connection: Connection, scope: Scope) -> SessionFigures:
     row = connection.execute(
         select(
@@ -64,3 +55,46 @@ def figures(connection: Connection, scope: Scope) -> SessionFigures:
     size, messages, prompt, cached, completion, cost = (int(value) for value in row[:6])
     first, last = (None if ms is None else transcripts.when(ms) for ms in row[6:])
     return SessionFigures(size, messages, prompt, cached, completion, cost, first, last)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeMessage:
+    """One message with all of its text. `calls` are the tool calls in it; times are aware UTC."""
+
+    id: int
+    role: str
+    author: str
+    text: str
+    calls: tuple[ToolCall, ...]
+    created: datetime
+
+
+def whole_session(
+    connection: Connection, scope: Scope, public_id: str
+) -> tuple[SessionCard, tuple[WholeMessage, ...]] | None:
+    """A session with every message that may be shown, uncut; None when it is out of scope."""
+    row = transcripts.find_session(connection, streams_of(connection, scope), public_id)
+    if row is None:
+        return None
+    messages = tuple(
+        WholeMessage(
+            one.id,
+            one.role,
+            transcripts.author_of(one),
+            one.content,
+            tool_calls_from_json(one.tool_calls),
+            transcripts.when(one.created_ms),
+        )
+        for one in transcripts.every_row(connection, row)
+    )
+    return transcripts.card(connection, row), messages
+
+
+def session_ids(connection: Connection, scope: Scope) -> tuple[str, ...]:
+    """Every session of a scope that may be listed, oldest first."""
+    query = select(session.c.public_id).where(
+        session.c.stream_id.in_(streams_of(connection, scope)),
+        session.c.private.is_(False),
+        session.c.message_count > 0,
+    )
+    return tuple(connection.execute(query.order_by(session.c.started_ms, session.c.id)).scalars())

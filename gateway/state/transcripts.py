@@ -43,7 +43,7 @@ def find_session(connection: Connection, streams: Sequence[int], public_id: str)
 def sessions_by_row(
     connection: Connection, streams: Sequence[int], ids: Iterable[int]
 ) -> dict[int, Row[Any]]:
-    rows = connection.execute(_sessions(streams).where(session.c.id.in_(list(ids))))
+    rows = connection.execute(_BY_ROW, {"streams": streams, "ids": list(ids)})
     return {row.id: row for row in rows}
 
 
@@ -132,11 +132,16 @@ def exchange(
 
 def every_line(connection: Connection, row: Row[Any], max_chars: int) -> Iterator[TranscriptLine]:
     """All of a session in order, a page of messages at a time, each line cut to `max_chars`."""
+    return (line(one, max_chars=max_chars) for one in every_row(connection, row))
+
+
+def every_row(connection: Connection, row: Row[Any]) -> Iterator[Row[Any]]:
+    """The messages of a session that may be shown, in order, with the names of their authors."""
     after = -1
     while page := connection.execute(
         _visible(row.id).where(message.c.seq > after).order_by(message.c.seq).limit(PAGE_MESSAGES)
     ).all():
-        yield from (line(one, max_chars=max_chars) for one in page)
+        yield from page
         after = page[-1].seq
 
 
@@ -152,13 +157,9 @@ def line(
     row: Row[Any], *, matched: bool = False, max_chars: int = LINE_CHARS, surfaces: Sequence[str] = ()
 ) -> TranscriptLine:
     """One message as it may be shown, cut to `max_chars` around the first of the `surfaces`."""
+    author = author_of(row)
     if row.role == "tool":
-        author = row.tool_name or "tool"
         max_chars = min(max_chars, TOOL_LINE_CHARS)
-    elif row.role == "assistant":
-        author = row.label or "assistant"
-    else:
-        author = row.label or row.name or "user"
     calls = [
         f"[{call.name} {shorten(call.arguments, CALL_CHARS)}]"
         for call in tool_calls_from_json(row.tool_calls)
@@ -167,6 +168,15 @@ def line(
     return TranscriptLine(
         row.id, row.role, author, excerpt(shown, surfaces, max_chars), when(row.created_ms), matched
     )
+
+
+def author_of(row: Row[Any]) -> str:
+    """Whose words a message is, by the name that is shown."""
+    if row.role == "tool":
+        return row.tool_name or "tool"
+    if row.role == "assistant":
+        return row.label or "assistant"
+    return row.label or row.name or "user"
 
 
 def excerpt(text: str, surfaces: Sequence[str], max_chars: int) -> str:
@@ -191,14 +201,18 @@ def when(ms: int) -> datetime:
 
 
 def _sessions(streams: Sequence[int]) -> Select[Any]:
-    return select(session).where(session.c.stream_id.in_(streams), session.c.private.is_(False))
+    return _SESSIONS.params(streams=streams)
 
 
 def _visible(session_row_id: int) -> Select[Any]:
     return _VISIBLE.params(session_row=session_row_id)
 
 
-# Made once: building a statement costs more than running it.
+# Made once: building a statement costs more than running it. The wide columns are left out.
+_SESSIONS = select(*(column for column in session.c if column.name != "snapshot")).where(
+    session.c.stream_id.in_(bindparam("streams", expanding=True)), session.c.private.is_(False)
+)
+_BY_ROW = _SESSIONS.where(session.c.id.in_(bindparam("ids", expanding=True)))
 _VISIBLE = (
     select(message, account.c.label, person.c.name)
     .outerjoin(account, account.c.id == message.c.account_id)

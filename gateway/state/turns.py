@@ -1,10 +1,11 @@
 """Queries on turns and their steps. Every commit of a turn checks its fencing token, the attempt's number."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, insert, select, update
 
+from trunkline.agent.memory.credentials import mask_credentials
 from trunkline.agent.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from trunkline.agent.ports import TurnLost
 from trunkline.agent.scope import AccountId
@@ -93,6 +94,15 @@ def end(connection: Connection, key: TurnKey, state: str, reason: str, stamp_ms:
     )
 
 
+def give_up(connection: Connection, turn_id: int, reason: str, stamp_ms: int) -> None:
+    """Ends a turn that nobody will go on with, whatever attempt holds it."""
+    connection.execute(
+        update(turn)
+        .where(turn.c.id == turn_id, turn.c.state == "running")
+        .values(state="failed", reason=reason, ended_ms=stamp_ms)
+    )
+
+
 def add_usage(
     connection: Connection, row: TurnRow, spent: Sequence[Spent], room_id: int | None, stamp_ms: int
 ) -> None:
@@ -125,15 +135,20 @@ def add_usage(
 
 
 class StoreRecorder:
-    """The TurnRecorder of one attempt at a turn."""
+    """The TurnRecorder of one attempt at a turn. `counted` are the tokens of the steps it has recorded."""
 
-    def __init__(self, database: Database, row: TurnRow, mask: Callable[[str], str]) -> None:
+    def __init__(
+        self, database: Database, row: TurnRow, room_id: int | None, model: str, mask: Callable[[str], str]
+    ) -> None:
         self._database = database
         self._row = row
+        self._room_id = room_id
+        self._model = model
         self._mask = mask
+        self.counted = Usage()
 
     async def record_calls(self, step_n: int, message: AssistantMessage, usage: Usage) -> None:
-        stamp_ms = now_ms()
+        stamp_ms, spent = now_ms(), Spent("turn", self._model, usage)
 
         def work(connection: Connection) -> None:
             _check(connection, self._row.key)
@@ -147,8 +162,10 @@ class StoreRecorder:
                 )
             )
             add_message(connection, said(self._row, message, stamp_ms, step_n=step_n, mask=self._mask))
+            add_usage(connection, self._row, [spent], self._room_id, stamp_ms)
 
         await self._database.write(work)
+        self.counted += usage
 
     async def record_results(self, step_n: int, results: Sequence[ToolMessage]) -> None:
         stamp_ms = now_ms()
@@ -171,7 +188,8 @@ class StoreRecorder:
             turn_id=self._row.key.turn,
             step_n=step_n,
             role="tool",
-            content=self._mask(result.content),
+            # The running turn has the true value; what is kept, and read by later turns, has none.
+            content=mask_credentials(self._mask(result.content)),
             tool_call_id=result.call_id,
             tool_name=result.name,
             is_error=result.is_error,
@@ -189,7 +207,7 @@ def said(
         step_n=step_n,
         role="assistant",
         content=mask(message.text),
-        tool_calls=message.tool_calls,
+        tool_calls=tuple(replace(call, arguments=mask(call.arguments)) for call in message.tool_calls),
         interrupted=message.interrupted,
         finish_reason=message.finish_reason,
         created_ms=stamp_ms,

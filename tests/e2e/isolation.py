@@ -304,6 +304,8 @@ COMMANDS: Mapping[str, tuple[str, ...] | ReadsNothing] = {
     "usage": _NAMES,
     "memory": _NAMES,
     "sessions": _NAMES,
+    "resume": ("", "1", "2", "99", "zq", TOPIC, *_NAMES),
+    "title": ("", "zq"),
     "search": (TOPIC, "zq*", f'"{TOPIC}" OR zq*', "../ana", ""),
 }
 """For each chat command: the arguments that ask it for all it could have."""
@@ -335,6 +337,15 @@ CLI: Mapping[str, tuple[str, ...] | ReadsNothing] = {
     "sessions list": ("--json",),
     "sessions search": (TOPIC, "--limit", "10", "--json"),
     "sessions show": ("{session}", "--json"),
+    "sessions export": ("--json",),
+    "sessions stats": ("--json",),
+    "sessions rename": ReadsNothing("changes a title; what is out of scope is not found"),
+    "sessions delete": ReadsNothing("deletes; what is out of scope is not found"),
+    "sessions prune": ReadsNothing("deletes what is old"),
+    "db check": ReadsNothing("compares the index with the messages, for the operator"),
+    "db backup": ReadsNothing("copies the whole file, for the operator"),
+    "db reindex": ReadsNothing("builds the index"),
+    "db stats": ReadsNothing("counts rows"),
 }
 """For each command of `trunkline`: its arguments; `{session}` is filled with every id there is."""
 

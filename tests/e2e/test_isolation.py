@@ -82,10 +82,8 @@ class Asker:
         world.model.responder = self._reply
 
     def _reply(self, body: dict[str, Any]) -> Reply:
-        """Every call, step by step; then all that was seen. Side work repeats what it sees, too."""
-        if not body.get("tools"):
-            return Reply(f"I saw {repeated(seen_by_model(body))}", chunk_chars=2000)
-        if self._steps:
+        """Every call, step by step; then, and in side work such as summaries, all that was seen."""
+        if body.get("tools") and self._steps:
             return Reply(tools=self._steps.pop(0), chunk_chars=2000)
         return Reply(f"I saw {repeated(seen_by_model(body))} {self._mark}", chunk_chars=2000)
 
@@ -302,14 +300,14 @@ async def test_the_web_page_gives_nothing_without_its_link_or_under_another_name
     elsewhere = {"Host": "evil.example:80"}
     async with world.running(**roster.settings), opened_page(world.web_port) as page:
         for headers in ({}, elsewhere, {"Cookie": f"trunkline_{world.web_port}=guessed"}):
-            for status, body in await visit(page, known, **headers):
+            for status, body in await visit(page, known[:4], **headers):
                 assert status in (401, 403, 421), headers
                 assert markers_in(body) == frozenset()
         await page.open_link("not-the-token")
         assert (await page.get("/"))[0] == 401
 
         await page.open_link(WEB_TOKEN)
-        for status, body in await visit(page, known, **elsewhere):
+        for status, body in await visit(page, known[:4], **elsewhere):
             assert status in (403, 421)
             assert markers_in(body) == frozenset()
         for origin in ("http://evil.example", "null", f"http://127.0.0.1:{world.web_port + 1}"):

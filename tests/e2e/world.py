@@ -1,4 +1,7 @@
-"""A whole small world on loopback: the emulators of every platform and of the model, and our program."""
+"""A whole small world on loopback: the emulators of every platform and of the model, and our program.
+
+Titles are made by a model of their own, so that the script of the other one is the turns' alone.
+"""
 
 import asyncio
 import json
@@ -39,18 +42,21 @@ class World:
         discord: DiscordEmulator,
         slack: SlackEmulator,
         model: OpenAIEmulator,
+        namer: OpenAIEmulator,
     ) -> None:
         self.home = home
         self.telegram = telegram
         self.discord = discord
         self.slack = slack
         self.model = model
+        self.namer = namer
         self.web_port = _free_port()
         self.ana_discord, self.bo_discord = "2001", "2002"
 
     def config(self, **changes: Any) -> Config:
         settings: dict[str, Any] = {
             "model": {"name": "emulated", "base_url": self.model.base_url, "tool_calls": "native"},
+            "auxiliary": {"title": {"name": "namer", "base_url": self.namer.base_url}},
             "platforms": {
                 "telegram": {"base_url": self.telegram.url},
                 "slack": {"base_url": self.slack.api_url},
@@ -155,6 +161,9 @@ async def made_world(home: Path) -> AsyncIterator[World]:
         discord = await stack.enter_async_context(DiscordEmulator().running())
         slack = await stack.enter_async_context(SlackEmulator().running())
         model = await stack.enter_async_context(OpenAIEmulator().running())
-        yield World(home, telegram, discord, slack, model)
-        breaches = [*telegram.violations, *discord.violations, *slack.violations, *model.violations]
+        namer = await stack.enter_async_context(OpenAIEmulator().running())
+        namer.responder = lambda _: Reply("A talk")
+        yield World(home, telegram, discord, slack, model, namer)
+        emulators = (telegram, discord, slack, model, namer)
+        breaches = [breach for emulator in emulators for breach in emulator.violations]
         assert breaches == []

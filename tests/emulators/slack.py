@@ -25,7 +25,10 @@ _RESPONSE_URL_USES = 5
 
 
 class SlackEmulator(Emulator):
-    """One workspace with one app installed. `ack_timeout_s` is how long an envelope waits before a repeat."""
+    """One workspace with one app installed. `ack_timeout_s` is how long an envelope waits before a repeat.
+
+    `socket_place` is where sockets are said to be, for a client that comes through a proxy.
+    """
 
     def __init__(self, *, ack_timeout_s: float = 3.0, retries: int = 3) -> None:
         super().__init__()
@@ -35,6 +38,7 @@ class SlackEmulator(Emulator):
         self.bot_tokens = {BOT_TOKEN}
         self.app_tokens = {APP_TOKEN}
         self.revoked: str | None = None
+        self.socket_place = ""
         self.scopes = set(SCOPES)
         self._urls: dict[str, tuple[str, str, int]] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -111,7 +115,8 @@ class SlackEmulator(Emulator):
         try:
             self._check_token(method, token)
             if method == "apps.connections.open":
-                link = f"ws://127.0.0.1:{self.port}/socket?ticket={self.socket.ticket()}"
+                place = self.socket_place or f"ws://127.0.0.1:{self.port}"
+                link = f"{place}/socket?ticket={self.socket.ticket()}"
                 body: dict[str, Any] = {"ok": True, "url": link}
             else:
                 body = {"ok": True, **await self.web.methods[method](arguments)}

@@ -9,13 +9,16 @@ import itertools
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL, make_url
 
+from tests.emulators.openai import OpenAIEmulator
+from tests.emulators.telegram import TelegramEmulator
+from tests.gateway.small_house import SmallHouse
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.migrate import migrate_now
 
@@ -116,3 +119,11 @@ def _command(server: URL, statement: str) -> None:
 
 def _written(url: URL) -> str:
     return url.render_as_string(hide_password=False)
+
+
+@pytest.fixture
+async def house(tmp_path: Path, database: Database, database_url: str) -> AsyncIterator[SmallHouse]:
+    """A program to run, with one platform and a scripted model; breaches of either's rules fail the test."""
+    async with TelegramEmulator().running() as telegram, OpenAIEmulator().running() as model:
+        yield SmallHouse(tmp_path, telegram, model, database, database_url)
+        assert [*telegram.violations, *model.violations] == []

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, select
 from tests.gateway.inbound import command, direct, in_room
 from trunkline.adapters.base import InboundKind, InboundMessage, Sender
 from trunkline.gateway import identity
+from trunkline.gateway.clock import now_ms
 from trunkline.gateway.payloads import load_inbound, load_outbound
 from trunkline.gateway.router import NOTHING, Stored, store
 from trunkline.gateway.settings import parse_settings
@@ -16,7 +17,7 @@ from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.records import SessionKey
 from trunkline.gateway.state.schema import inbox, outbox
 
-NOW = 1_800_000_000_000
+NOW = now_ms()
 SETTINGS = parse_settings(
     {
         "people": {"ana": {"role": "owner", "telegram": 100}, "bo": {"telegram": 101}},

@@ -375,6 +375,7 @@ def _create_memory() -> None:
         sa.Column("action", sa.Text(), nullable=False),
         sa.Column("before", sa.Text(), server_default="", nullable=False),
         sa.Column("after", sa.Text(), server_default="", nullable=False),
+        sa.Column("operations", sa.Text(), server_default="", nullable=False),
         sa.Column("state", sa.Text(), server_default="pending", nullable=False),
         sa.Column("actor", sa.Text(), server_default="", nullable=False),
         sa.Column("account_id", ID, nullable=True),

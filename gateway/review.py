@@ -1,0 +1,275 @@
+"""When a conversation is reviewed for memory, and what the person is told of it. The review is the agent's.
+
+Reviews run beside the turns and never hold one up; a session is reviewed from where its last review ended.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from typing import Any
+from weakref import WeakValueDictionary
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from trunkline.adapters.base import ChatRef, OutboundMessage
+from trunkline.agent.memory.entries import preview
+from trunkline.agent.memory.outcomes import Written
+from trunkline.agent.memory.snapshot import MemorySnapshot, describe_changes
+from trunkline.agent.memory.store import MemoryStore
+from trunkline.agent.model import ModelClient
+from trunkline.agent.ports import Target
+from trunkline.agent.review import MEMORY_ONLY, Review, ReviewRequest, memory_instruction
+from trunkline.agent.scope import RoomScope, Scope
+from trunkline.agent.tools.base import Tool
+from trunkline.gateway.clock import now_ms
+from trunkline.gateway.delivery import Delivery
+from trunkline.gateway.logs import log_context
+from trunkline.gateway.opening import Opened
+from trunkline.gateway.payloads import dump_outbound
+from trunkline.gateway.sentences import say
+from trunkline.gateway.settings import Memory
+from trunkline.gateway.state import outbox, reviews, turns
+from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.journal import owner_of
+from trunkline.gateway.state.reviews import Due, Mark
+
+log = logging.getLogger(__name__)
+
+MAX_SESSIONS = 64
+"""Sessions looked at or reviewed at a time. Of a session beyond them the next turn asks again."""
+PARALLEL_REVIEWS = 2
+REVIEW_TIMEOUT_S = 300.0
+CLAIM_MS = int(REVIEW_TIMEOUT_S * 1000) + 60_000
+"""A dead process's claim on a person ends by itself after this time."""
+DELIVERY_LOOK_S = 0.25
+DELIVERY_LOOKS = 240
+ENTRIES_SHOWN = 4
+ENTRY_CHARS = 120
+
+
+class Reviews:
+    """The reviews of one process. `run` owns their tasks; one that is cancelled is held again later, whole.
+
+    `model` is the turns' own, whose prefix cache a review finds warm; where `auxiliary.review` names another
+    one, that model reads the whole conversation anew and at full price.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        store: MemoryStore,
+        delivery: Delivery,
+        model: ModelClient,
+        tools: Sequence[Tool[Any]],
+        settings: Memory,
+        process: str,
+    ) -> None:
+        self._database = database
+        self._store = store
+        self._delivery = delivery
+        self._model = model
+        self._tools = tuple(tools)
+        self._settings = settings
+        self._process = process
+        self._latest: dict[int, Opened] = {}
+        self._owners: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._places = asyncio.Semaphore(PARALLEL_REVIEWS)
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            await asyncio.Event().wait()
+
+    def after_turn(self, opened: Opened) -> None:
+        """Has the session of a turn that was answered reviewed when that is due. Never waits."""
+        session = opened.session.id
+        if self._group is None or not self._is_on(opened.scope):
+            return
+        if session in self._latest:
+            self._latest[session] = opened
+        elif len(self._latest) < MAX_SESSIONS:
+            self._latest[session] = opened
+            self._group.create_task(self._keep_up(session), name="review")
+        else:
+            log.info("review put off: too many at once")
+
+    def _is_on(self, scope: Scope) -> bool:
+        if self._settings.review_every == 0 or all(tool.name not in MEMORY_ONLY for tool in self._tools):
+            return False
+        return not isinstance(scope, RoomScope) or self._store.limits.allows("memory")
+
+    async def _keep_up(self, session: int) -> None:
+        """Reviews a session as long as it is due."""
+        try:
+            while True:
+                opened = self._latest[session]
+                with log_context(opened.session.public_id, str(opened.row.key.turn)):
+                    went_on = await self._hold(opened)
+                if not went_on and self._latest[session] is opened:
+                    return
+        except DBAPIError as error:
+            log.warning("review failed: %s", type(error).__name__)
+        except Exception as error:  # boundary: like a session worker, a review must not take others with it
+            log.exception("review failed: %s", type(error).__name__)
+        finally:
+            del self._latest[session]
+
+    async def _hold(self, opened: Opened) -> bool:
+        """Holds one review if it is due; false when none is, or another process reviews this person."""
+        if await self._find_due(opened) is None:
+            return False
+        await self._wait_for_delivery(opened)
+        lock = self._owners.setdefault(owner_of(opened.scope), asyncio.Lock())
+        async with lock, self._places:
+            due = await self._find_due(self._latest[opened.session.id])
+            if due is None or not await self._claim(opened.scope):
+                return False
+            await self._review(self._latest[opened.session.id], due)
+        return True
+
+    async def _find_due(self, opened: Opened) -> Due | None:
+        session, turn, every = opened.session.id, opened.row.key.turn, self._settings.review_every
+        return await self._database.read(lambda c: reviews.find_due(c, opened.scope, session, turn, every))
+
+    async def _wait_for_delivery(self, opened: Opened) -> None:
+        """Lets the answer go out first, for a while at most: a platform that is down stops no review."""
+        turn = opened.row.key.turn
+        for _ in range(DELIVERY_LOOKS):
+            if not await self._database.read(lambda c: reviews.is_going_out(c, turn)):
+                return
+            await asyncio.sleep(DELIVERY_LOOK_S)
+
+    async def _claim(self, scope: Scope) -> bool:
+        stamp_ms = now_ms()
+        return await self._database.write(
+            lambda c: reviews.claim(c, scope, self._process, stamp_ms, stamp_ms + CLAIM_MS)
+        )
+
+    async def _review(self, opened: Opened, due: Due) -> None:
+        known = await self._store.read(opened.scope)
+        review = Review(self._request(opened, due, known), self._model, self._store)
+        mark = replace(due.mark, tried=due.turn)
+        try:
+            async with asyncio.timeout(REVIEW_TIMEOUT_S):
+                failure = await review.run()
+            if failure is None:
+                mark = Mark(due.turn, due.turn)
+            log.info("review ended: %s", "done" if failure is None else failure.kind)
+        except TimeoutError:
+            log.warning("review ended: timed out")
+        except asyncio.CancelledError:
+            mark = due.mark
+            raise
+        finally:
+            await self._end(opened, due, review, mark)
+        self._delivery.kick(due.session.key.platform, due.session.key.chat)
+
+    def _request(self, opened: Opened, due: Due, known: MemorySnapshot) -> ReviewRequest:
+        told = MemorySnapshot.from_json(due.session.snapshot)
+        return ReviewRequest(
+            scope=opened.scope,
+            session=due.session.public_id,
+            turn=due.turn,
+            system=due.session.prompt,
+            history=due.history,
+            tools=self._tools,
+            platform=opened.inbound.platform,
+            now=opened.now,
+            instruction=memory_instruction(
+                due.new, in_room=opened.room is not None, changed=describe_changes(told, known)
+            ),
+        )
+
+    async def _end(self, opened: Opened, due: Due, review: Review, mark: Mark) -> None:
+        """The mark, the cost and the notice, in one transaction: what was changed is told once."""
+        key = due.session.key
+        sentence = None
+        if self._settings.notifications:
+            in_room = opened.room is not None
+            sentence = notice(review.written, review.held, opened.language, in_room=in_room)
+        to = ChatRef(key.chat, key.thread or None)
+        chunks = self._delivery.render(key.platform, sentence) if sentence else ()
+        planned = tuple(dump_outbound(OutboundMessage(to, chunk, quiet=True)) for chunk in chunks)
+        where = outbox.Plan(f"n:{uuid.uuid4()}", key.platform, key.tenant, key.chat, key.thread)
+        spent = tuple(turns.Spent(call.purpose, call.model, call.usage) for call in review.usage)
+        room_id = None if opened.room is None else opened.room.id
+
+        def work(connection: Connection) -> None:
+            stamp_ms = now_ms()
+            reviews.put_mark(connection, due.session.public_id, mark)
+            turns.add_usage(connection, opened.row, spent, room_id, stamp_ms)
+            outbox.plan(connection, where, planned, stamp_ms)
+            reviews.release(connection, opened.scope, self._process)
+
+        await self._database.write(work)
+
+
+@dataclass(slots=True)
+class _Net:
+    """What a store held before and after some writes that followed each other directly."""
+
+    target: Target
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+def notice(written: Sequence[Written], held: int, language: str, *, in_room: bool) -> str | None:
+    """One line on what a review really changed and how to undo it; None when nothing is different now."""
+    added, updated, removed = _changes(written)
+    parts = [
+        say(key, language, entries=_listed(entries, language))
+        for key, entries in (
+            ("review_noted", added),
+            ("review_updated", updated),
+            ("review_removed", removed),
+        )
+        if entries
+    ]
+    told = []
+    if parts:
+        several = "review_undo" if len(written) == 1 else "review_undo_each"
+        undo = say("review_undo_room" if in_room else several, language)
+        told.append(f"{' · '.join(parts)} — {undo}")
+    if held:
+        told.append(say("review_held", language, count=held))
+    return " ".join(told) or None
+
+
+def _changes(written: Sequence[Written]) -> tuple[list[str], list[str], list[str]]:
+    """Entries that are new, entries in their new wording, and entries that are gone."""
+    added: list[str] = []
+    updated: list[str] = []
+    removed: list[str] = []
+    for net in _net(written):
+        matcher = SequenceMatcher(None, net.before, net.after, autojunk=False)
+        for kind, old_from, old_to, new_from, new_to in matcher.get_opcodes():
+            if kind == "equal":
+                continue
+            pairs = min(old_to - old_from, new_to - new_from)
+            updated += net.after[new_from : new_from + pairs]
+            added += net.after[new_from + pairs : new_to]
+            removed += net.before[old_from + pairs : old_to]
+    return added, updated, removed
+
+
+def _net(written: Sequence[Written]) -> list[_Net]:
+    """The writes, with those joined that follow each other directly in one store."""
+    joined: list[_Net] = []
+    for write in written:
+        last = next((net for net in reversed(joined) if net.target == write.target), None)
+        if last is not None and last.after == write.before:
+            last.after = write.after
+        else:
+            joined.append(_Net(write.target, write.before, write.after))
+    return joined
+
+
+def _listed(entries: Sequence[str], language: str) -> str:
+    shown = [preview(entry, ENTRY_CHARS) for entry in entries[:ENTRIES_SHOWN]]
+    left = len(entries) - len(shown)
+    return "; ".join([*shown, say("review_more", language, count=left)] if left else shown)

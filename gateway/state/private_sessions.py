@@ -1,0 +1,84 @@
+"""Queries on private sessions: begun in place of what is open, and erased down to an empty row.
+
+The rows of the session and its turns stay, without a word: their ids must not be given to others, since
+what the platforms know is named by them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, delete, exists, or_, select, update
+
+from trunkline.gateway.state import people, sessions
+from trunkline.gateway.state.records import Account, Session, SessionKey
+from trunkline.gateway.state.schema import (
+    account,
+    attachment,
+    embedding,
+    inbox,
+    message,
+    outbox,
+    session,
+    stream,
+    turn,
+)
+
+ERASED = "erased"
+"""The end reason of a private session of which nothing is left."""
+
+
+def begin(connection: Connection, key: SessionKey, owner: Account, model: str, now_ms: int) -> None:
+    """Ends what is open under the key of a direct chat and opens a private session there."""
+    sessions.end(connection, key, "private began", now_ms)
+    own = people.stream_of(connection, account_id=owner.id, room_id=None)
+    sessions.start(connection, key, own, prompt="", snapshot="{}", model=model, now_ms=now_ms, private=True)
+
+
+def to_erase(connection: Connection, started_before_ms: int) -> tuple[Session, ...]:
+    """Private sessions that ended, or began too long ago, and in which no turn runs."""
+    runs = exists().where(turn.c.session_id == session.c.id, turn.c.state == "running")
+    query = select(session.c.id).where(
+        session.c.private,
+        session.c.end_reason != ERASED,
+        or_(session.c.ended_ms.is_not(None), session.c.started_ms < started_before_ms),
+        ~runs,
+    )
+    return tuple(sessions.load(connection, found) for found in connection.execute(query).scalars().all())
+
+
+def erase(connection: Connection, session_id: int, now_ms: int) -> bool:
+    """Removes everything that was said; false while something of it has yet to be delivered.
+
+    What is not delivered stays until it is; call again then.
+    """
+    turns = select(turn.c.id).where(turn.c.session_id == session_id)
+    messages = select(message.c.id).where(message.c.session_id == session_id)
+    connection.execute(delete(embedding).where(embedding.c.message_id.in_(messages)))
+    connection.execute(delete(attachment).where(attachment.c.message_id.in_(messages)))
+    connection.execute(delete(message).where(message.c.session_id == session_id))
+    connection.execute(update(inbox).where(inbox.c.turn_id.in_(turns)).values(payload=""))
+    waits = outbox.c.state.in_(("planned", "sending"))
+    connection.execute(update(outbox).where(outbox.c.turn_id.in_(turns), ~waits).values(payload=""))
+    left = connection.execute(select(outbox.c.id).where(outbox.c.turn_id.in_(turns), waits).limit(1)).first()
+    values: dict[str, Any] = {"title": "", "message_count": 0, "prompt_hash": None, "snapshot": "{}"}
+    is_open = session.c.ended_ms.is_(None)
+    connection.execute(update(session).where(session.c.id == session_id, is_open).values(ended_ms=now_ms))
+    connection.execute(
+        update(session)
+        .where(session.c.id == session_id)
+        .values(**values, end_reason=ERASED if left is None else "private ended")
+    )
+    return left is None
+
+
+def language_of(connection: Connection, session_id: int) -> str:
+    """The language of the person whose session it is; empty when it isn't known."""
+    owner = (
+        select(account.c.id)
+        .join(stream, stream.c.account_id == account.c.id)
+        .join(session, session.c.stream_id == stream.c.id)
+        .where(session.c.id == session_id)
+    )
+    found: Sequence[Any] = connection.execute(owner).scalars().all()
+    person = people.load_account(connection, found[0]).person if found else None
+    return "" if person is None else person.language

@@ -1,0 +1,274 @@
+"""What is forgotten is gone: from the store, the database's tables, and the bytes of the files."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from tests.gateway.memory_desk import ANA, Typing, typing
+from trunkline.agent.memory.operations import Operation
+from trunkline.agent.memory.snapshot import MemorySnapshot, render_blocks
+from trunkline.agent.messages import ToolCall
+from trunkline.agent.ports import SearchQuery
+from trunkline.agent.recall import fence
+from trunkline.gateway.clock import now_ms
+from trunkline.gateway.payloads import load_inbound
+from trunkline.gateway.sentences import CATALOGUE
+from trunkline.gateway.state import outbox, sessions
+from trunkline.gateway.state.messages import NewMessage, load_history
+from trunkline.gateway.state.records import SessionKey
+from trunkline.gateway.state.schema import inbox, memory_journal, message, session, system_prompt
+from trunkline.gateway.state.schema import outbox as outbox_table
+
+FACT = "User is allergic to zanthoxylum."
+SECRET_WORD = "zanthoxylum"
+OLDER = "User is allergic to zanthoxylum, says the zoologist."
+TEA = "User likes tea."
+
+
+@pytest.fixture
+async def desk(tmp_path: Path, database_url: str) -> AsyncIterator[Typing]:
+    async with typing(tmp_path, database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def on_sqlite(tmp_path: Path, sqlite_url: str) -> AsyncIterator[Typing]:
+    async with typing(tmp_path, sqlite_url) as opened:
+        yield opened
+
+
+def called(content: str) -> tuple[ToolCall, ...]:
+    arguments = json.dumps({"action": "add", "target": "user", "content": content})
+    return (ToolCall("c1", "memory", arguments),)
+
+
+def said(role: str, content: str, **more: object) -> NewMessage:
+    return NewMessage(0, role, content, now_ms(), **more)  # type: ignore[arg-type]
+
+
+async def full_of_copies(desk: Typing) -> None:
+    """The fact is in the store, the journal in two wordings, a frozen prompt, a snapshot, sent bytes, a call of
+    the tool and its result, an answer in the outbox, and what the person and the assistant said."""
+    known = MemorySnapshot(user=(FACT, TEA))
+    limits = desk.house.memory.limits
+    note = fence([f"- added to the user profile: {FACT}"])
+    opened, turn = await desk.conversation(
+        said("user", f"remember that {SECRET_WORD} makes me ill", sent=f"{note}\n\nremember that"),
+        said("assistant", "", tool_calls=called(FACT)),
+        said(
+            "tool",
+            json.dumps({"success": True, "current_entries": [FACT, TEA]}),
+            tool_name="memory",
+            tool_call_id="c1",
+        ),
+        said("assistant", f"I'll keep {SECRET_WORD} away."),
+        prompt=f"Who you are.\n\n{render_blocks(known, limits)}",
+        snapshot=known.to_json(),
+    )
+    await desk.model_adds(OLDER, TEA, session=opened, turn=turn)
+    await desk.model_writes(Operation("replace", FACT, OLDER), session=opened, turn=turn)
+    path = desk.file("ana")
+    path.with_name("USER.md.bak").write_text(f"- {FACT}\n- {TEA}\n", encoding="utf-8")
+    where = outbox.Plan(f"t:{turn}", "discord", "bot", "dm-200", "", turn)
+
+    def deliver(connection: object) -> None:
+        payload = f'{{"to":{{"chat":"dm-200"}},"chunk":{{"text":"I will keep {SECRET_WORD} away."}}}}'
+        outbox.plan(connection, where, [payload], now_ms())  # type: ignore[arg-type]
+        outbox.mark_sent(connection, 1, "m1", payload, now_ms())  # type: ignore[arg-type]
+
+    await desk.house.database.write(deliver)
+
+
+def files_with(home: Path, word: str) -> list[str]:
+    return sorted(
+        path.name for path in home.rglob("*") if path.is_file() and word.encode() in path.read_bytes()
+    )
+
+
+async def test_a_forgotten_fact_leaves_no_trace_in_any_file(on_sqlite: Typing) -> None:
+    home = on_sqlite.house.config.home
+    await full_of_copies(on_sqlite)
+    assert "state.db" in " ".join(files_with(home, SECRET_WORD))
+    shown = await on_sqlite.type("/memory")
+    number = next(line.partition(".")[0] for line in shown.splitlines() if FACT in line)
+
+    reply = await on_sqlite.type(f"/memory forget {number} transcript")
+
+    assert SECRET_WORD not in reply
+    assert files_with(home, SECRET_WORD) == []
+    assert files_with(home, "zoologist") == []
+    assert (await on_sqlite.house.memory.read(ANA)).user == (TEA,)
+
+
+async def test_words_typed_to_forget_are_gone_from_the_command_too(on_sqlite: Typing) -> None:
+    await on_sqlite.model_adds(FACT, TEA)
+
+    await on_sqlite.type(f"/memory forget {SECRET_WORD}", finish=False)
+
+    assert files_with(on_sqlite.house.config.home, SECRET_WORD) == []
+    query = select(inbox.c.payload).order_by(inbox.c.id.desc()).limit(1)
+    payload = await on_sqlite.house.database.read(lambda c: c.execute(query).scalar_one())
+    again = load_inbound(payload)  # what a crash before the answer would run: it names nothing
+    assert (again.command, again.text) == ("memory", "")
+
+
+async def test_a_fact_in_another_script_is_found_in_every_escape(on_sqlite: Typing) -> None:
+    fact = "对花生严重过敏“真的”"
+    await on_sqlite.conversation(
+        said("user", "好", sent=f"{fence([f'- added to the user profile: {fact}'])}\n\n好"),
+        said("assistant", "", tool_calls=called(fact)),
+        said("tool", "{}", tool_name="memory", tool_call_id="c1"),
+    )
+    await on_sqlite.model_adds(fact)
+
+    await on_sqlite.type("/memory forget 花生")
+
+    home = on_sqlite.house.config.home
+    assert files_with(home, "花生") == []
+    assert files_with(home, r"\u82b1\u751f") == []
+
+
+async def test_without_a_word_about_it_the_transcript_stays_and_its_removal_is_offered(desk: Typing) -> None:
+    await full_of_copies(desk)
+
+    reply = await desk.type("/memory forget 1")
+
+    assert "/memory forget 1 transcript" in reply
+    texts = await desk.house.database.read(lambda c: c.execute(select(message.c.content)).scalars().all())
+    assert any(SECRET_WORD in text for text in texts)
+    found = await desk.house.search.search(ANA, SearchQuery(SECRET_WORD))
+    assert found.hits
+
+    assert "Removed from the conversation" in await desk.type("/memory forget 1 transcript")
+    texts = await desk.house.database.read(lambda c: c.execute(select(message.c.content)).scalars().all())
+    assert not any(SECRET_WORD in text for text in texts)
+    assert not (await desk.house.search.search(ANA, SearchQuery(SECRET_WORD))).hits
+    assert "nothing was forgotten" in await desk.type("/memory forget 1 transcript")
+
+
+async def test_what_stays_of_a_conversation_can_still_be_replayed(desk: Typing) -> None:
+    await full_of_copies(desk)
+    key = SessionKey("discord", "bot", "dm-200")
+
+    await desk.type("/memory forget 1")
+
+    opened = await desk.house.database.read(lambda c: sessions.find_open(c, key))
+    assert opened is not None
+    assert opened.prompt == ""
+    assert MemorySnapshot.from_json(opened.snapshot).user == (TEA,)
+    history = await desk.house.database.read(lambda c: load_history(c, ANA, opened.id))
+    assert len(history) == 4
+    assert TEA in str(history)
+    assert FACT not in str(history)
+
+
+async def test_a_prompt_that_others_use_or_that_does_not_hold_the_fact_stays(desk: Typing) -> None:
+    await desk.conversation(prompt="Nothing about anybody.")
+    await desk.model_adds(FACT)
+
+    await desk.type("/memory forget 1")
+
+    prompts = await desk.house.database.read(lambda c: c.execute(select(system_prompt.c.content)).all())
+    kept = await desk.house.database.read(lambda c: c.execute(select(session.c.prompt_hash)).scalars().all())
+    assert [row.content for row in prompts] == ["Nothing about anybody."]
+    assert None not in kept
+
+
+async def test_forgetting_takes_the_fact_out_of_the_undo_record_and_leaves_the_rest(desk: Typing) -> None:
+    await desk.model_writes(Operation("add", FACT), Operation("add", TEA))
+    await desk.model_adds("User has a dog.")
+
+    await desk.type(f"/memory forget {FACT}")
+
+    await desk.type("/memory undo 2")
+    assert (await desk.house.memory.read(ANA)).user == ()
+    rows = await desk.house.database.read(lambda c: c.execute(select(memory_journal)).all())
+    assert SECRET_WORD not in str(rows)
+    assert TEA in str(rows)
+    assert "no change left" in await desk.type("/memory undo")
+
+
+async def test_an_unclear_word_forgets_nothing_and_lists_what_it_could_mean(desk: Typing) -> None:
+    await desk.model_adds(FACT, TEA)
+
+    reply = await desk.type("/memory forget user")
+
+    assert FACT in reply
+    assert TEA in reply
+    assert len((await desk.house.memory.read(ANA)).user) == 2
+
+
+async def test_a_number_means_what_was_shown_even_if_the_list_has_changed_since(desk: Typing) -> None:
+    await desk.model_adds(FACT, TEA, "User has a dog.")
+    await desk.type("/memory")
+    await desk.model_writes(Operation("remove", old_text=FACT))
+
+    await desk.type("/memory forget 2")
+    assert (await desk.house.memory.read(ANA)).user == ("User has a dog.",)
+    assert "nothing was forgotten" in await desk.type("/memory forget 2")
+    await desk.type("/memory forget 3")
+    assert (await desk.house.memory.read(ANA)).user == ()
+
+
+async def test_a_write_that_waits_is_forgotten_with_its_fact(tmp_path: Path, sqlite_url: str) -> None:
+    async with typing(tmp_path, sqlite_url, write_approval=True) as desk:
+        await desk.type(f"/memory add {FACT}")
+        await desk.model_writes(Operation("replace", f"{FACT} Badly so.", FACT))
+        await desk.type("/memory forget 1")
+
+        assert "Nothing waits" in await desk.type("/memory approve")
+        assert files_with(tmp_path, SECRET_WORD) == []
+
+
+async def test_an_unreadable_file_is_left_alone_and_said(desk: Typing) -> None:
+    await desk.model_adds(FACT)
+    path = desk.file("ana")
+    path.write_bytes(b"\xff\xfe" + path.read_bytes())
+    before = path.read_bytes()
+
+    for typed in ("/memory forget 1", "/memory add something", "/memory undo", "/memory"):
+        assert "can't read your memory file" in await desk.type(typed)
+    assert path.read_bytes() == before
+
+
+async def test_a_hand_written_file_loses_only_the_forgotten_fact(desk: Typing) -> None:
+    path = desk.file("ana")
+    path.parent.mkdir(parents=True)
+    text = (
+        f"# About me\n\nI live in Lisbon,\nnear the river.\n\n- {FACT}\n- plays the cello\n\n1. tea at five\n"
+    )
+    path.write_text(text, encoding="utf-8")
+
+    await desk.type(f"/memory forget {SECRET_WORD}")
+
+    left = path.read_text(encoding="utf-8")
+    assert SECRET_WORD not in left
+    for kept in ("About me", "I live in Lisbon,\nnear the river.", "plays the cello", "tea at five"):
+        assert kept in left
+    assert not list(path.parent.glob("*.bak*"))
+
+
+async def test_what_is_not_sent_yet_loses_the_fact_and_is_still_sent(desk: Typing) -> None:
+    await desk.model_adds(FACT)
+    await desk.conversation()
+
+    def plan(connection: object) -> None:
+        where = outbox.Plan("n:1", "discord", "bot", "dm-200", "")
+        payload = f'{{"to":{{"chat":"dm-200"}},"chunk":{{"text":"Noted: {FACT}"}}}}'
+        outbox.plan(connection, where, [payload], now_ms())  # type: ignore[arg-type]
+
+    await desk.house.database.write(plan)
+
+    await desk.type("/memory forget 1")
+
+    row = await desk.house.database.read(lambda c: c.execute(select(outbox_table)).one())
+    assert row.state == "planned"
+    assert "[forgotten]" in row.payload
+    assert SECRET_WORD not in row.payload
+
+
+def test_the_answer_to_forget_names_no_fact() -> None:
+    assert "{text}" not in "".join(CATALOGUE["memory_forgotten"] + CATALOGUE["memory_forget_offer"])
