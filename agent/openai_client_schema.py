@@ -33,11 +33,10 @@ _NO_TOOL = (
     "What is the capital of Norway?",
     "Do you remember the film with the sinking ship?",
     "Thanks, that was helpful!",
-    "Just this once in French, please: where is the station?",
+    "Only in this letter, be formal: thank the baker for the cake.",
     "今天天气真不错。",
     "Is seventeen a prime number?",
     "这回可以写长一点：讲讲月亮。",
-    "Only in this letter, be formal: thank the baker for the cake.",
 )
 """Things people say that need no tool, mixed among the tools' own examples."""
 

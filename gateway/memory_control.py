@@ -22,6 +22,7 @@ from trunkline.agent.memory.snapshot import MemorySnapshot
 from trunkline.agent.memory.store import MemoryStore
 from trunkline.agent.ports import JournalEntry, Target, WriteOrigin
 from trunkline.agent.scope import AccountId, PersonScope
+from trunkline.gateway.clock import now_ms
 from trunkline.gateway.state import forgetting, held, journal, kv
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.held import HeldWrite
@@ -34,6 +35,8 @@ JOURNAL_ROWS = 2_000
 MAX_UNDO = 20
 TRIES = 3
 """A write by somebody else in between changes what there is to take back; then it is looked at anew."""
+OFFER_MS = 3_600_000
+"""So long a forgotten fact's number stays its own, for the offer to redact where it came from."""
 ORDER: tuple[Target, Target] = ("user", "memory")
 
 
@@ -81,9 +84,10 @@ class Forgotten:
 class _Slot:
     """What a number stands for: an entry by its hash, or the transcript lines of one that was forgotten."""
 
-    target: Literal["user", "memory", ""]
-    digest: str
+    target: Literal["user", "memory", ""] = ""
+    digest: str = ""
     lines: tuple[int, ...] = ()
+    forgotten_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,7 @@ class MemoryControl:
             if not 0 < number <= len(slots) or slots[number - 1].target or not slots[number - 1].lines:
                 return None
             redacted = forgetting.redact_lines(connection, self._scope, slots[number - 1].lines)
-            slots[number - 1] = _Slot("", "")
+            slots[number - 1] = _Slot()
             self._keep_slots(connection, slots)
             return redacted
 
@@ -231,7 +235,8 @@ class MemoryControl:
         if inbox_row is not None:
             forgetting.blank_command(connection, inbox_row)
         slots = list(self._slots(connection))
-        slots[fact.number - 1] = _Slot("", "", () if transcript else lines)
+        offered = () if transcript else lines
+        slots[fact.number - 1] = _Slot(lines=offered, forgotten_ms=now_ms() if offered else 0)
         self._keep_slots(connection, slots)
         return Forgotten(lines=0 if transcript else len(lines), redacted=redacted)
 
@@ -242,7 +247,9 @@ class MemoryControl:
     # What was shown keeps its number until the next list, so that `forget 3` means what the person saw.
 
     def _numbered(self, connection: Connection, snapshot: MemorySnapshot, renumber: bool) -> Facts:
-        slots = [] if renumber else list(self._slots(connection))
+        slots = list(self._slots(connection))
+        if renumber:
+            slots = _offers(slots, now_ms() - OFFER_MS)
         rows = journal.entries(connection, self._scope, JOURNAL_ROWS)
         found = []
         for target in ORDER:
@@ -250,7 +257,7 @@ class MemoryControl:
             for text in snapshot.entries_of(target):
                 slot = _Slot(target, _digest(text))
                 if slot not in slots:
-                    slots.append(slot)
+                    _place(slots, slot, fill=renumber)
                 found.append(Fact(slots.index(slot) + 1, target, text, sources.get(normalise(text))))
         self._keep_slots(connection, slots)
         return Facts(tuple(sorted(found, key=lambda fact: fact.number)), snapshot.unreadable)
@@ -357,6 +364,22 @@ def reverse(entry: JournalEntry, current: Sequence[str]) -> tuple[tuple[Operatio
 def exported(snapshot: MemorySnapshot) -> str:
     """Both stores as JSON, in the form that `trunkline memory import` reads."""
     return json.dumps({"user": snapshot.user, "memory": snapshot.memory}, ensure_ascii=False, indent=2)
+
+
+def _offers(slots: Sequence[_Slot], since_ms: int) -> list[_Slot]:
+    """The numbers with an offer that was made since then; all others are free."""
+    kept = [slot if slot.lines and slot.forgotten_ms >= since_ms else _Slot() for slot in slots]
+    while kept and not kept[-1].lines:
+        kept.pop()
+    return kept
+
+
+def _place(slots: list[_Slot], slot: _Slot, *, fill: bool) -> None:
+    """Gives an entry the first free number when all are given anew, else the next after the last."""
+    if fill and _Slot() in slots:
+        slots[slots.index(_Slot())] = slot
+    else:
+        slots.append(slot)
 
 
 def _is_change(row: JournalRow) -> bool:

@@ -28,6 +28,8 @@ from trunkline.agent.tools.base import Tool
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.delivery import Delivery
 from trunkline.gateway.logs import log_context
+from trunkline.gateway.memory_approval import is_paused
+from trunkline.gateway.memory_control import MAX_UNDO
 from trunkline.gateway.opening import Opened
 from trunkline.gateway.payloads import dump_outbound
 from trunkline.gateway.sentences import say
@@ -121,7 +123,7 @@ class Reviews:
 
     async def _hold(self, opened: Opened) -> bool:
         """Holds one review if it is due; false when none is, or another process reviews this person."""
-        if await self._find_due(opened) is None:
+        if await self._pass_over_if_paused(opened) or await self._find_due(opened) is None:
             return False
         await self._wait_for_delivery(opened)
         lock = self._owners.setdefault(owner_of(opened.scope), asyncio.Lock())
@@ -135,6 +137,23 @@ class Reviews:
     async def _find_due(self, opened: Opened) -> Due | None:
         session, turn, every = opened.session.id, opened.row.key.turn, self._settings.review_every
         return await self._database.read(lambda c: reviews.find_due(c, opened.scope, session, turn, every))
+
+    async def _pass_over_if_paused(self, opened: Opened) -> bool:
+        """Marks as reviewed what nobody may look at: somebody who said some of it has paused memory.
+
+        It is never looked at later either, and neither is what others said in the room since the last review.
+        """
+        session, public_id, turn = opened.session.id, opened.session.public_id, opened.row.key.turn
+
+        def anyone_paused(connection: Connection) -> bool:
+            after = reviews.load_mark(connection, public_id).reviewed
+            authors = reviews.authors_between(connection, session, after, turn)
+            return any(is_paused(connection, slug) for slug in authors)
+
+        if not await self._database.read(anyone_paused):
+            return False
+        await self._database.write(lambda c: reviews.put_mark(c, public_id, Mark(turn, turn)))
+        return True
 
     async def _wait_for_delivery(self, opened: Opened) -> None:
         """Lets the answer go out first, for a while at most: a platform that is down stops no review."""
@@ -232,12 +251,18 @@ def notice(written: Sequence[Written], held: int, language: str, *, in_room: boo
     ]
     told = []
     if parts:
-        several = "review_undo" if len(written) == 1 else "review_undo_each"
-        undo = say("review_undo_room" if in_room else several, language)
-        told.append(f"{' · '.join(parts)} — {undo}")
+        told.append(f"{' · '.join(parts)} — {_undo(len(written), language, in_room=in_room)}")
     if held:
         told.append(say("review_held", language, count=held))
     return " ".join(told) or None
+
+
+def _undo(writes: int, language: str, *, in_room: bool) -> str:
+    if in_room:
+        return say("review_undo_room", language)
+    if writes == 1:
+        return say("review_undo", language)
+    return say("review_undo_several", language, count=min(writes, MAX_UNDO))
 
 
 def _changes(written: Sequence[Written]) -> tuple[list[str], list[str], list[str]]:

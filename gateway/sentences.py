@@ -165,9 +165,9 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     "review_removed": ("Removed: {entries}", "删去了：{entries}"),
     "review_more": ("and {count} more", "另有 {count} 条"),
     "review_undo": ("`/memory undo` takes it back.", "用 `/memory undo` 可以撤销。"),
-    "review_undo_each": (
-        "`/memory undo` takes it back, one change at a time.",
-        "用 `/memory undo` 可以逐条撤销。",
+    "review_undo_several": (
+        "`/memory undo {count}` takes it back.",
+        "用 `/memory undo {count}` 可以撤销。",
     ),
     "review_undo_room": ("Tell me if that is wrong.", "如果不对，请告诉我。"),
     "review_held": (

@@ -16,9 +16,9 @@ from trunkline.agent.model import ModelClient, ModelDone, ModelFailure, ModelReq
 from trunkline.agent.recall import disarm
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.opening import Opened
-from trunkline.gateway.state import reviews, titles, turns
+from trunkline.gateway.state import reviews, session_titles, turns
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.titles import Exchange
+from trunkline.gateway.state.session_titles import Exchange
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Titles:
     async def _give(self, opened: Opened) -> None:
         session, scope = opened.session.public_id, opened.scope
         try:
-            exchange = await self._database.read(lambda c: titles.first_exchange(c, scope, session))
+            exchange = await self._database.read(lambda c: session_titles.first_exchange(c, scope, session))
             if exchange is None:
                 return
             await self._wait_for_delivery(opened.row.key.turn)
@@ -115,7 +115,7 @@ class Titles:
 
         def work(connection: Connection) -> None:
             turns.add_usage(connection, opened.row, spent, room_id, now_ms())
-            titles.set_title(connection, scope, session, title, replaces=False)
+            session_titles.set_title(connection, scope, session, title, replaces=False)
 
         await self._database.write(work)
 

@@ -75,7 +75,7 @@ EXAMPLES = (
         '{"target": "user", "action": "add", "content": "User prefers short answers."}',
     ),
     (
-        "You still have me in Berlin, but I live in Lisbon now.",
+        "(The user profile says: Lives in Berlin.) I have moved to Lisbon.",
         '{"target": "user", "action": "replace", "content": "Lives in Lisbon.", "old_text": "in Berlin"}',
     ),
     (
@@ -84,22 +84,21 @@ EXAMPLES = (
     ),
     ("我从来不喝牛奶。", '{"target": "user", "action": "add", "content": "从来不喝牛奶。"}'),
     (
-        "You know that I drink green tea; put honey in it too, please.",
-        '{"target": "user", "action": "replace", "content": "Drinks green tea, with honey in it.", '
-        '"old_text": "green tea"}',
-    ),
-    ("我每天睡前看半小时书。", '{"target": "user", "action": "add", "content": "每天睡前看半小时书。"}'),
-    (
-        "The bicycle is back from the workshop, you can forget that.",
-        '{"target": "memory", "action": "remove", "old_text": "bicycle"}',
+        "(The user profile says: Writes with a fountain pen.) The pen is right, and make it blue ink.",
+        '{"target": "user", "action": "replace", "content": "Writes with a fountain pen, in blue ink.", '
+        '"old_text": "fountain pen"}',
     ),
     (
-        "茶就喝绿茶，另外要加蜂蜜。",
-        '{"target": "user", "action": "replace", "content": "喝绿茶，加蜂蜜。", "old_text": "绿茶"}',
+        "I always read for half an hour before I sleep.",
+        '{"target": "user", "action": "add", "content": "Reads for half an hour before sleep."}',
     ),
     (
-        "When you compare things, always name the price first.",
-        '{"target": "user", "action": "add", "content": "Wants the price first when things are compared."}',
+        "(Your notes say: The bicycle is at the workshop.) It is back, you can forget that.",
+        '{"target": "memory", "action": "remove", "old_text": "The bicycle"}',
+    ),
+    (
+        "以后比较东西时，先说价格。",
+        '{"target": "user", "action": "add", "content": "比较东西时要先听价格。"}',
     ),
 )
 """The arguments stand in the schema's order: a model held to the schema can't go back to an earlier one."""

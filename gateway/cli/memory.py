@@ -5,14 +5,15 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from itertools import count
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from trunkline.agent.memory.entries import join_entries, normalise, parse_entries
+from trunkline.agent.memory.entries import normalise, parse_entries
 from trunkline.agent.memory.operations import Operation
 from trunkline.agent.memory.outcomes import Failed, Outcome, Unchanged, Written
 from trunkline.agent.memory.snapshot import MemorySnapshot
@@ -75,15 +76,17 @@ def edit(
 
     async def work(house: OpenHouse, scope: PersonScope) -> tuple[Outcome, Path]:
         path = house.memory.path_of(scope, target)
-        before = await house.memory.read(scope)
-        _refuse_unreadable(before, target)
-        draft = path.with_name(f"{path.stem}.edit.md")
-        _begin_draft(draft, path, before.entries_of(target))
+        _refuse_unreadable(await house.memory.read(scope), target)
+        draft = _new_draft(path)
+        before = parse_entries(draft.read_text(encoding="utf-8")).entries
         # The editor has the terminal, and the assistant goes on writing: no lock is held meanwhile.
         await asyncio.to_thread(_open_editor, draft)
-        operations = _operations(before.entries_of(target), _read_draft(draft))
+        after = _read_draft(draft)
+        if before and not after:
+            raise Failure("The text came back empty, so nothing was changed: `/memory forget` is for that.")
+        operations = _operations(before, after)
         if not operations:
-            return Unchanged(target, "Nothing changed.", before.entries_of(target)), draft
+            return Unchanged(target, "Nothing changed.", before), draft
         origin = WriteOrigin("command", "terminal")
         return await house.memory.apply(scope, target, operations, origin), draft
 
@@ -181,14 +184,23 @@ def _refuse_unreadable(snapshot: MemorySnapshot, *wanted: Target) -> None:
         raise Failure(f"Can't be read: {', '.join(broken)}. Is the file UTF-8 text, and yours?")
 
 
-def _begin_draft(draft: Path, path: Path, entries: Sequence[str]) -> None:
-    """Puts the store's text beside it for editing. A draft that was refused before is taken up again."""
-    if draft.exists():
-        return
-    draft.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    text = path.read_text(encoding="utf-8") if path.exists() else join_entries(entries)
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
+def _new_draft(path: Path) -> Path:
+    """The store's text in a file beside it for editing; a text that was refused before stays as it is.
+
+    Its name is a backup's, so that it goes when a fact is forgotten.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    for number in count(1):
+        draft = path.with_name(f"{path.name}.bak-edit{number}.md")
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            continue
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        return draft
+    raise AssertionError("count ends never")
 
 
 def _open_editor(draft: Path) -> None:
@@ -241,9 +253,9 @@ def _read_import(file: Path) -> Import:
         raise Failure(f"{file} is not UTF-8 text; nothing was imported.") from error
     except ValidationError as error:
         fault = error.errors()[0]
-        place = ".".join(map(str, fault["loc"]))
+        place = ".".join(map(str, fault["loc"])) or "the file"
         raise Failure(
-            f"{file} is not a memory export; nothing was imported. {place + ': ' if place else ''}{fault['msg']}"
+            f"{file} is not a memory export; nothing was imported. In {place}: {fault['msg']}."
         ) from error
 
 

@@ -25,7 +25,7 @@ from trunkline.gateway.cli.output import (
 from trunkline.gateway.cli.sessions_export import write_export
 from trunkline.gateway.config import Config
 from trunkline.gateway.secrets import mask_secrets
-from trunkline.gateway.state import deletion, sessions_view, titles
+from trunkline.gateway.state import deletion, session_titles, sessions_view
 from trunkline.gateway.state.deletion import Deleted
 from trunkline.gateway.state.messages import streams_of
 
@@ -155,9 +155,9 @@ def rename(session: str, title: str, person: As = None, as_json: Json = False) -
     config = loaded_config()
     scope = person_scope(config, person)
     masked = mask_secrets(title, config.secrets.values)
-    if not titles.clean_title(masked):
+    if not session_titles.clean_title(masked):
         raise Failure("A title needs at least one letter.")
-    given = _write(config, lambda c: titles.set_title(c, scope, session, masked))
+    given = _write(config, lambda c: session_titles.set_title(c, scope, session, masked))
     if given is None:
         raise _unknown(session, scope.person)
     if as_json:

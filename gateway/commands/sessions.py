@@ -10,7 +10,7 @@ from trunkline.agent.scope import PersonScope
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.registry import CommandContext
 from trunkline.gateway.sentences import say
-from trunkline.gateway.state import resuming, sessions, sessions_view, titles
+from trunkline.gateway.state import resuming, session_titles, sessions, sessions_view
 from trunkline.gateway.state.records import scope_of
 
 LISTED = 10
@@ -97,7 +97,7 @@ async def name_session(context: CommandContext) -> str:
         if not words.strip():
             key = "title_is" if current.title else "title_none"
             return say(key, context.language, title=current.title)
-        given = titles.set_title(connection, scope, current.public_id, words)
+        given = session_titles.set_title(connection, scope, current.public_id, words)
         return say("title_nothing" if given is None else "title_set", context.language, title=given)
 
     return await context.house.database.write(work)

@@ -3,7 +3,8 @@
 It reads the index and fills `ranking.Windows`; choosing and showing sessions belongs to `search`.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
@@ -29,11 +30,21 @@ from trunkline.gateway.state.schema import (
 # Bounds of one search, as measured in docs/benchmarks.md: fewer terms lose recall, more cost only time.
 RAREST_TERMS = 6
 MAX_POSTINGS = 3000
-ENOUGH_HITS = 600
+ENOUGH_HITS = 400
 COUNT_CAP = 6000
 MAX_EXCLUDED = 20_000
 MAX_MEMBERS = 2000
 SAMPLED_MESSAGES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A term, the newest messages that hold it, and how many hold it or are by whom it names."""
+
+    term: Term
+    ids: set[int]
+    frequency: int
+    rarity: float
 
 
 # Made once: building a statement costs more than running it.
@@ -86,6 +97,33 @@ def reach_of(connection: Connection, streams: Sequence[int], query: SearchQuery)
 def collect(connection: Connection, asked: Query, reach: Reach, corpus: Corpus) -> Windows:
     """The scored hits of the rarest terms: what the ids alone choose is read and weighed."""
     senders = _senders(connection, asked, reach.streams)
+    found: list[_Found] = []
+    for term in _rarest(connection, asked, reach, senders):
+        ids, frequency = fulltext.matches(connection, term.pattern, reach, MAX_POSTINGS)
+        if term in senders:
+            frequency += _count_by(connection, senders[term], reach)
+        if frequency:
+            found.append(_Found(term, ids, frequency, idf(corpus.messages, frequency)))
+    found.sort(key=lambda one: one.frequency)
+    best = strongest([(one.ids, one.rarity) for one in found], ENOUGH_HITS)
+    if not best:
+        for one in found:
+            best |= _written_by(connection, senders.get(one.term, frozenset()), reach)
+    postings = fulltext.postings_of(connection, best, reach)
+    windows = Windows(corpus)
+    for one in found:
+        writers = senders.get(one.term, frozenset())
+        holding = [hit for hit in postings if hit.id in one.ids or hit.account_id in writers]
+        windows.add(holding, one.rarity, one.term.group)
+    return windows
+
+
+def _rarest(
+    connection: Connection, asked: Query, reach: Reach, senders: Mapping[Term, frozenset[int]]
+) -> list[Term]:
+    """The terms that say most; quoted ones always."""
+    if len(asked.terms) <= RAREST_TERMS:
+        return list(asked.terms)
     counted: list[tuple[int, Term]] = []
     for term in asked.terms:
         frequency = fulltext.count(connection, term.pattern, reach, COUNT_CAP)
@@ -94,22 +132,7 @@ def collect(connection: Connection, asked: Query, reach: Reach, corpus: Corpus) 
         if frequency:
             counted.append((frequency, term))
     counted.sort(key=lambda pair: pair[0])
-    chosen = counted[:RAREST_TERMS] + [pair for pair in counted[RAREST_TERMS:] if pair[1].exact]
-    found: list[tuple[Set[int], float]] = []
-    for frequency, term in chosen:
-        ids = fulltext.posting_ids(connection, term.pattern, reach, MAX_POSTINGS)
-        found.append((ids, idf(corpus.messages, frequency)))
-    best = strongest(found, ENOUGH_HITS)
-    if not best:
-        for _, term in chosen:
-            best |= _written_by(connection, senders.get(term, frozenset()), reach)
-    postings = fulltext.postings_of(connection, best, reach)
-    windows = Windows(corpus)
-    for (ids, rarity), (_, term) in zip(found, chosen, strict=True):
-        writers = senders.get(term, frozenset())
-        holding = [one for one in postings if one.id in ids or one.account_id in writers]
-        windows.add(holding, rarity, term.group)
-    return windows
+    return [term for place, (_, term) in enumerate(counted) if place < RAREST_TERMS or term.exact]
 
 
 def _senders(connection: Connection, asked: Query, streams: Sequence[int]) -> dict[Term, frozenset[int]]:
@@ -161,7 +184,8 @@ def leave_out(
 ) -> None:
     """Takes out messages with words behind NOT, and what the model has in its context already."""
     for term in asked.excluded:
-        windows.remove(fulltext.posting_ids(connection, term.pattern, reach, MAX_EXCLUDED))
+        ids, _ = fulltext.matches(connection, term.pattern, reach, MAX_EXCLUDED)
+        windows.remove(ids)
     if query.exclude_session is None:
         return
     current = select(session.c.id).where(session.c.public_id == query.exclude_session).scalar_subquery()

@@ -5,9 +5,10 @@ tables of one shape: `message_fts` holds what people and the assistant said, `to
 """
 
 import sqlite3
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DatabaseError
@@ -89,10 +90,11 @@ class Reach:
         spoken = set(self.roles) == {USER, ASSISTANT}
         return not spoken or self.since_ms is not None or self.until_ms is not None
 
-    def share(self, place: int, bound: int) -> int:
-        """How much of a bound on the whole is the stream's at this place."""
+    def shares(self, bound: int) -> list[int]:
+        """How much of a bound on the whole is each stream's."""
         sizes = self.sizes or (1,) * len(self.streams)
-        return max(MIN_SHARE, bound * sizes[place] // max(sum(sizes), 1))
+        total = max(sum(sizes), 1)
+        return [max(MIN_SHARE, bound * size // total) for size in sizes]
 
 
 USER, ASSISTANT, TOOL = 0, 1, 2
@@ -161,19 +163,34 @@ def count(connection: Connection, pattern: Pattern, reach: Reach, cap: int) -> i
     """How many messages of the streams match: about `cap` are counted, the rest is estimated."""
     total = 0
     for statement, values in _selects(connection, pattern, reach, _COUNTED, cap):
-        for found, limit, oldest, newest in _rows(connection, statement, values):
-            # A stream numbers its messages from one: its newest stretch is taken to be like the rest.
-            numbers = newest & ((1 << STREAM_BITS) - 1)
-            total += found if found < limit else found * numbers // (newest - oldest + 1)
+        for found, limit, oldest, newest in rows(connection, statement, values):
+            total += _in_all(found, limit, oldest, newest)
     return total
 
 
-def posting_ids(connection: Connection, pattern: Pattern, reach: Reach, limit: int) -> set[int]:
-    """The ids of matching messages: of about `limit` newest, the newest of each stream by its share."""
-    found: set[int] = set()
+def matches(connection: Connection, pattern: Pattern, reach: Reach, limit: int) -> tuple[set[int], int]:
+    """The ids of about `limit` newest matching messages, and how many more or less there are in all."""
+    found: list[int] = []
     for statement, values in _selects(connection, pattern, reach, _LISTED, limit):
-        found.update([row[0] for row in _rows(connection, statement, values)])
-    return found
+        found.extend([row[0] for row in rows(connection, statement, values)])
+    if len(found) < min(reach.shares(limit)):
+        return set(found), len(found)
+    found.sort()
+    total = 0
+    for stream, share in zip(reach.streams, reach.shares(limit), strict=True):
+        low, high = span(stream)
+        first, end = bisect_left(found, low), bisect_right(found, high)
+        if end > first:
+            total += _in_all(end - first, share, found[first], found[end - 1])
+    return set(found), total
+
+
+def _in_all(found: int, limit: int, oldest: int, newest: int) -> int:
+    """A stream's matches, where the newest `found`, at most `limit`, have these ids."""
+    if found < limit:
+        return found
+    # A stream numbers its messages from one: its newest stretch is taken to be like the rest.
+    return found * (newest & ((1 << STREAM_BITS) - 1)) // (newest - oldest + 1)
 
 
 def postings_of(connection: Connection, ids: Set[int], reach: Reach) -> list[Posting]:
@@ -185,7 +202,7 @@ def postings_of(connection: Connection, ids: Set[int], reach: Reach) -> list[Pos
     for start in range(0, len(ordered), ID_BATCH):
         listed = ", ".join(str(one) for one in ordered[start : start + ID_BATCH])
         statement = f"SELECT {_COLUMNS} FROM indexed_message m WHERE m.id IN ({listed}){filters}"
-        found.extend(map(Posting._make, _rows(connection, statement, values)))
+        found.extend(map(Posting._make, rows(connection, statement, values)))
     return found
 
 
@@ -194,16 +211,16 @@ def authors(connection: Connection, reach: Reach, limit: int) -> list[int]:
     values: dict[str, str | int] = {}
     filters = _filters(reach, values)
     branches = []
-    largest = sorted(range(len(reach.streams)), key=lambda place: -reach.share(place, limit))
-    for place in largest[:SAMPLED_STREAMS]:
+    shares = reach.shares(limit)
+    for place in sorted(range(len(shares)), key=lambda place: -shares[place])[:SAMPLED_STREAMS]:
         values[f"low{place}"], values[f"high{place}"] = span(reach.streams[place])
-        values[f"limit{place}"] = reach.share(place, limit)
+        values[f"limit{place}"] = shares[place]
         branches.append(
             "SELECT * FROM (SELECT coalesce(m.account_id, 0) FROM indexed_message m "
             f"WHERE m.id BETWEEN :low{place} AND :high{place}{filters} "
             f"ORDER BY m.id DESC LIMIT :limit{place}) AS newest"
         )
-    return [row[0] for row in _rows(connection, " UNION ALL ".join(branches), values)]
+    return [row[0] for row in rows(connection, " UNION ALL ".join(branches), values)]
 
 
 def forget_removed(connection: Connection) -> None:
@@ -268,9 +285,9 @@ def _match_text(connection: Connection, pattern: Pattern, stream: int) -> str:
     )
 
 
-def _rows(
+def rows(
     connection: Connection, statement: str, values: Mapping[str, str | int]
-) -> Sequence[tuple[int, ...]]:
+) -> Sequence[tuple[Any, ...]]:
     """The rows as plain tuples; on SQLite past SQLAlchemy, which costs more than the search for thousands."""
     if connection.dialect.name != "sqlite":
         return [tuple(row) for row in connection.execute(text(statement), values).all()]
@@ -288,6 +305,7 @@ def _selects(
 ) -> Iterator[tuple[str, dict[str, str | int]]]:
     """SELECTs over every stream of the reach, each cut at its share, a bounded number in a statement."""
     branch = _sqlite_branch if connection.dialect.name == "sqlite" else _postgres_branch
+    shares = reach.shares(bound)
     for table in reach.tables:
         for start in range(0, len(reach.streams), STREAM_BATCH):
             values: dict[str, str | int] = {}
@@ -297,7 +315,7 @@ def _selects(
                 stream = reach.streams[place]
                 values[f"low{place}"], values[f"high{place}"] = span(stream)
                 values[f"match{place}"] = _match_text(connection, pattern, stream)
-                values[f"limit{place}"] = reach.share(place, bound)
+                values[f"limit{place}"] = shares[place]
                 branches.append(shape.format(branch=branch(table, place, filters), limit=f":limit{place}"))
             yield " UNION ALL ".join(branches), values
 

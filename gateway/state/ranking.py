@@ -18,7 +18,7 @@ NEIGHBOUR = 0.3
 SHARES = (1.0, 0.4, 0.2, 0.1)
 
 # Sessions beyond these by their best window don't come first by the rest.
-MAX_SESSIONS = 40
+MAX_SESSIONS = 30
 
 _SEQ_BITS = 28
 
@@ -134,9 +134,10 @@ def strongest(found: Sequence[tuple[Set[int], float]], limit: int) -> set[int]:
     """
     hits: set[int] = set()
     for ids, _ in found:
-        if len(hits) >= limit:
-            ids = ids & {one + step for one in hits for step in (-1, 0, 1)}
-        hits |= ids
+        if len(hits) < limit:
+            hits |= ids
+        else:
+            hits |= ids & {one + step for one in hits for step in (-1, 1)}
     if len(hits) <= limit:
         return hits
     alone = dict.fromkeys(hits, 0.0)

@@ -17,7 +17,7 @@ from trunkline.gateway.state import people, sessions, transcripts
 from trunkline.gateway.state.messages import VISIBLE, load_history, streams_of
 from trunkline.gateway.state.records import Session, SessionKey
 from trunkline.gateway.state.schema import message, session, stream
-from trunkline.gateway.state.titles import set_title
+from trunkline.gateway.state.session_titles import set_title
 
 RESUMED = "resume"
 """The origin of such a session."""

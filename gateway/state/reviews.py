@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, select
 
 from trunkline.agent.messages import Message, UserMessage
-from trunkline.agent.scope import Scope
+from trunkline.agent.scope import PersonId, Scope
 from trunkline.gateway.state import sessions
 from trunkline.gateway.state.journal import owner_of
 from trunkline.gateway.state.kv import get_value, put_value, remove_value
 from trunkline.gateway.state.records import Session
 from trunkline.gateway.state.resuming import load_conversation
-from trunkline.gateway.state.schema import memory_journal, message, outbox, turn
+from trunkline.gateway.state.schema import account, memory_journal, message, outbox, person, turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,18 @@ def release(connection: Connection, scope: Scope, process: str) -> None:
     stored = get_value(connection, _claim_key(scope))
     if stored is not None and stored.partition(" ")[2] == process:
         remove_value(connection, _claim_key(scope))
+
+
+def authors_between(connection: Connection, session_id: int, after: int, until: int) -> tuple[PersonId, ...]:
+    """Who wrote in the session after one turn and up to another."""
+    query = (
+        select(person.c.slug)
+        .join(account, account.c.person_id == person.c.id)
+        .join(message, message.c.account_id == account.c.id)
+        .where(message.c.session_id == session_id, message.c.turn_id > after, message.c.turn_id <= until)
+        .distinct()
+    )
+    return tuple(PersonId(slug) for slug in connection.execute(query).scalars())
 
 
 def is_going_out(connection: Connection, turn_id: int) -> bool:

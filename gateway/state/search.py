@@ -7,6 +7,7 @@ The work of one search is bounded, however common the words.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
+from itertools import islice
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -23,8 +24,7 @@ from trunkline.agent.ports import (
     TranscriptLine,
 )
 from trunkline.agent.scope import PersonScope, Scope
-from trunkline.gateway.state import transcripts
-from trunkline.gateway.state.analyser import fold
+from trunkline.gateway.state import title_matches, transcripts
 from trunkline.gateway.state.candidates import collect, leave_out, reach_of
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.dates import YEAR_ONLY, Day, named_days
@@ -35,13 +35,11 @@ from trunkline.gateway.state.schema import person, session
 
 T = TypeVar("T")
 
-MAX_SESSIONS = 40
-MAX_TITLES = 5000
+MAX_SESSIONS = 30
 MAX_DAY_SESSIONS = 500
 
 # In units of inverse document frequency: a word of one message in 100 is worth about 4.6.
 DAY_WEIGHT = 12.0
-TITLE_WEIGHT = 1.5
 AUTOMATION_SHARE = 0.5
 # With newest or oldest first, only sessions with this share of the best score take part.
 SORTED_SHARE = 0.5
@@ -52,13 +50,12 @@ EXCHANGE_CHARS = 240
 
 
 # Made once: building a statement costs more than running it.
-_NEWEST = (
-    select(session.c.id, session.c.public_id, session.c.last_ms)
+_DAYS = (
+    select(session.c.id, session.c.public_id, session.c.started_ms, session.c.last_ms)
     .where(session.c.stream_id.in_(bindparam("streams", expanding=True)))
     .order_by(session.c.last_ms.desc())
+    .limit(MAX_DAY_SESSIONS)
 )
-_TITLES = _NEWEST.add_columns(session.c.title).where(session.c.title != "").limit(MAX_TITLES)
-_DAYS = _NEWEST.add_columns(session.c.started_ms).limit(MAX_DAY_SESSIONS)
 _TIMEZONE = select(person.c.timezone).where(person.c.slug == bindparam("slug"))
 
 
@@ -163,27 +160,13 @@ def _with_titles(
     query: SearchQuery,
 ) -> list[SessionScore]:
     """Adds what a session's title is worth, and sessions that only their title finds."""
-    if not asked.terms:
-        return found
-    rows = connection.execute(_TITLES, {"streams": streams}).all()
-    titled: dict[int, tuple[Row[Any], frozenset[int]]] = {}
-    # Folded in one piece, which costs a small part of one by one.
-    folded = fold("\n".join([" ".join(row.title.split()) for row in rows])).split("\n")
-    for row, title in zip(rows, folded, strict=True):
-        groups = [term.group for term in asked.terms for one in term.surfaces if one in title]
-        if groups:
-            titled[row.id] = (row, frozenset(groups))
+    by_title = {one.session_id: one for one in title_matches.titled(connection, streams, asked)}
     for at, one in enumerate(found):
-        if one.session_id in titled:
-            _, groups_of = titled.pop(one.session_id)
-            score = one.score + TITLE_WEIGHT * len(groups_of)
-            found[at] = replace(one, score=score, groups=one.groups | groups_of)
+        named = by_title.pop(one.session_id, None)
+        if named is not None:
+            found[at] = replace(one, score=one.score + named.score, groups=one.groups | named.groups)
     if query.since is None and query.until is None and query.platform is None and "tool" not in query.roles:
-        found += [
-            SessionScore(row.id, TITLE_WEIGHT * len(groups), frozenset(), (), groups, row.last_ms)
-            for row, groups in titled.values()
-            if row.public_id != query.exclude_session
-        ]
+        found += islice(by_title.values(), title_matches.MAX_FOUND)
     return sorted(found, key=lambda one: (-one.score, -one.best_ms))
 
 
@@ -250,7 +233,7 @@ def _hit(
     if not is_current:
         opening = transcripts.exchange(connection, row, last=False, max_chars=EXCHANGE_CHARS)
         closing = transcripts.exchange(connection, row, last=True, max_chars=EXCHANGE_CHARS)
-    return SessionHit(transcripts.card(connection, row), one.score, lines, opening, closing)
+    return SessionHit(transcripts.card(connection, row, opening), one.score, lines, opening, closing)
 
 
 def _apart(centres: Sequence[int]) -> list[int]:

@@ -47,10 +47,16 @@ def sessions_by_row(
     return {row.id: row for row in rows}
 
 
-def card(connection: Connection, row: Row[Any]) -> SessionCard:
-    """The card of a session's row, with its first words of a person as the preview."""
-    first = connection.execute(_FIRST_WORDS, {"session_row": row.id}).one_or_none()
-    preview = "" if first is None else shorten(" ".join(first.content.split()), PREVIEW_CHARS)
+def card(connection: Connection, row: Row[Any], opening: Sequence[TranscriptLine] = ()) -> SessionCard:
+    """The card of a session's row, with its first words of a person as the preview.
+
+    They are read unless `opening`, the session's first lines, holds them.
+    """
+    words = next((one.text for one in opening if one.role == "user"), None)
+    if words is None:
+        first = connection.execute(_FIRST_WORDS, {"session_row": row.id}).one_or_none()
+        words = "" if first is None else first.content
+    preview = shorten(" ".join(words.split()), PREVIEW_CHARS)
     return SessionCard(
         row.public_id,
         row.title,

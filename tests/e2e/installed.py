@@ -35,6 +35,7 @@ class Running:
         self._said: list[str] = []
         self._logged: list[str] = []
         self._changed = asyncio.Condition()
+        self._ended_reading = False
 
     @property
     def said(self) -> str:
@@ -49,6 +50,9 @@ class Running:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._read(self._process.stdout, self._said))
             group.create_task(self._read(self._process.stderr, self._logged))
+        self._ended_reading = True
+        async with self._changed:
+            self._changed.notify_all()
 
     async def _read(self, pipe: asyncio.StreamReader | None, lines: list[str]) -> None:
         assert pipe is not None
@@ -69,9 +73,10 @@ class Running:
         try:
             async with asyncio.timeout(DEADLINE_S):
                 async with self._changed:
-                    await self._changed.wait_for(met)
+                    await self._changed.wait_for(lambda: met() or self._ended_reading)
         except TimeoutError:
             raise AssertionError(f"no {pattern!r} in:\n{self.said}\n{self.logged}") from None
+        assert found, f"it ended before {pattern!r}:\n{self.said}\n{self.logged}"
         return found[0][found[0].re.groups]
 
     async def terminate(self) -> int:

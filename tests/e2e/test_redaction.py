@@ -37,7 +37,7 @@ async def test_a_tool_gives_the_turn_a_credential_that_the_transcript_never_hold
 
     with Database.sqlite(world.home / "state.db") as database:
         query = select(message.c.content).where(message.c.role == "tool")
-        (stored,) = (await database.read(lambda c: c.execute(query).all()))
+        (stored,) = await database.read(lambda c: c.execute(query).all())
     assert FOUND_KEY not in stored.content
 
 

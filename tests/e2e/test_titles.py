@@ -85,7 +85,7 @@ async def test_a_model_that_makes_no_titles_holds_up_nothing(world: World) -> No
         await world.ana_on_telegram("/sessions")
         await world.telegram_shows("three")
     assert [title for _, title in await rows(world.home)] == ["", ""]
-    assert [text for text in world.telegram.texts(ANA_TELEGRAM)][:2] == ["First.", "Second."]
+    assert world.telegram.texts(ANA_TELEGRAM)[:2] == ["First.", "Second."]
 
 
 async def test_a_title_goes_through_no_instructions_of_the_record(world: World) -> None:

@@ -175,6 +175,10 @@ class DiscordGateway:
             if session.connection is not None and session.connection.transport is not None:
                 session.connection.transport.abort()
 
+    def forget_lost(self) -> None:
+        """Sessions whose socket is gone are over: who comes back must begin anew, and nothing is replayed."""
+        self.sessions = {name: held for name, held in self.sessions.items() if held.connection is not None}
+
     @property
     def connected(self) -> bool:
         return any(session.connection is not None for session in self.sessions.values())

@@ -32,7 +32,8 @@ class SocketMode:
     """Hands each envelope to one open socket and repeats an event that is not acknowledged in time.
 
     Slash commands and interactions are never repeated, as with Slack. An event that finds no socket is
-    an attempt that failed; after `retries` repeats it is lost.
+    an attempt that failed; after `retries` repeats it is lost. Its first repeat waits for a socket, unless
+    `waits_for_socket` is false: then time goes on while nobody is connected.
     """
 
     def __init__(self, notify: Callable[[], Awaitable[None]], *, ack_timeout_s: float, retries: int) -> None:
@@ -43,6 +44,7 @@ class SocketMode:
         self.deliveries: list[Delivery] = []
         self.connections = 0
         self.silent = False
+        self.waits_for_socket = True
         self._tickets: set[str] = set()
         self._by_envelope: dict[str, Delivery] = {}
         self._turn = itertools.count()
@@ -103,7 +105,10 @@ class SocketMode:
             reason = "timeout"
             if not delivery.envelopes:
                 reason = "http_error"
-                await self._await_socket()
+                if self.waits_for_socket:
+                    await self._await_socket()
+                else:
+                    await asyncio.sleep(self.ack_timeout_s)
             elif await self._acked(delivery):
                 return
             await self._attempt(delivery, reason)

@@ -1,6 +1,5 @@
 """What the emulated Slack workspace holds (people, channels, messages, files) and the rules for texts."""
 
-import itertools
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,10 +89,11 @@ class Workspace:
         self.files: dict[str, StoredFile] = {}
         self.whispers: list[Whisper] = []
         self.statuses: dict[tuple[str, str], str] = {}
-        self._micros = itertools.count(int(time.time() * 1_000_000))
+        self._micros = 0
 
     def stamp(self) -> str:
-        seconds, micros = divmod(next(self._micros), 1_000_000)
+        self._micros = max(self._micros + 1, int(time.time() * 1_000_000))
+        seconds, micros = divmod(self._micros, 1_000_000)
         return f"{seconds}.{micros:06d}"
 
     def add_channel(self, channel: str, kind: str = "channel", members: tuple[str, ...] = ()) -> Channel:

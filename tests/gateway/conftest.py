@@ -124,6 +124,10 @@ def _written(url: URL) -> str:
 @pytest.fixture
 async def house(tmp_path: Path, database: Database, database_url: str) -> AsyncIterator[SmallHouse]:
     """A program to run, with one platform and a scripted model; breaches of either's rules fail the test."""
-    async with TelegramEmulator().running() as telegram, OpenAIEmulator().running() as model:
-        yield SmallHouse(tmp_path, telegram, model, database, database_url)
-        assert [*telegram.violations, *model.violations] == []
+    async with (
+        TelegramEmulator().running() as telegram,
+        OpenAIEmulator().running() as model,
+        OpenAIEmulator().running() as namer,
+    ):
+        yield SmallHouse(tmp_path, telegram, model, namer, database, database_url)
+        assert [*telegram.violations, *model.violations, *namer.violations] == []

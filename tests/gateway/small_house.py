@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, select
+from sqlalchemy import ColumnElement, Connection, Row, Table, func, select
 
 from tests.adapters.telegram_house import FAST
 from tests.emulators.openai import OpenAIEmulator, Reply, ToolUse
@@ -17,6 +17,7 @@ from trunkline.gateway.app import command_specs, open_house, run_platforms
 from trunkline.gateway.config import Config, parse_config
 from trunkline.gateway.platforms import Platform
 from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.schema import turn
 
 ANA, BO, GUEST, ROOM = 1001, 1002, 1003, -100500
 
@@ -25,11 +26,19 @@ class SmallHouse:
     """Ana is the owner, Bo a member; anybody may talk in the one room there is."""
 
     def __init__(
-        self, home: Path, telegram: TelegramEmulator, model: OpenAIEmulator, database: Database, url: str
+        self,
+        home: Path,
+        telegram: TelegramEmulator,
+        model: OpenAIEmulator,
+        namer: OpenAIEmulator,
+        database: Database,
+        url: str,
     ) -> None:
         self.home = home
         self.telegram = telegram
         self.model = model
+        self.namer = namer
+        namer.responder = lambda body: Reply("A title")
         self.database = database
         self.url = url
 
@@ -42,6 +51,7 @@ class SmallHouse:
             },
             "rooms": {f"telegram/{ROOM}": {}},
             "memory": {"review_every": 0},
+            "auxiliary": {"title": {"name": "namer", "base_url": self.namer.base_url}},
             "database": {"url": self.url},
             "shutdown": {"grace": 5},
         }
@@ -82,6 +92,11 @@ class SmallHouse:
 
     async def asked(self, times: int) -> None:
         await self.model.wait_for(lambda: len(self.model.requests) >= times)
+
+    async def ended(self, turns: int) -> None:
+        """Returns when so many turns have ended and been committed."""
+        count = select(func.count()).select_from(turn).where(turn.c.state != "running")
+        await self.comes_true(lambda c: c.execute(count).scalar_one() >= turns)
 
     def last_user(self, number: int = -1) -> str:
         said = [m["content"] for m in self.model.requests[number]["messages"] if m["role"] == "user"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 from typer.testing import CliRunner
 
 from tests.gateway.rows import (
@@ -59,9 +59,14 @@ Run = Callable[..., Ran]
 
 
 @pytest.fixture
-def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(home: Path) -> Run:
     def ran(*words: str, answer: str = "") -> Ran:
-        environment = {"TRUNKLINE_HOME": str(home), "COLUMNS": "300", "DATABASE_URL": "", "OPENAI_API_KEY": ""}
+        environment = {
+            "TRUNKLINE_HOME": str(home),
+            "COLUMNS": "300",
+            "DATABASE_URL": "",
+            "OPENAI_API_KEY": "",
+        }
         done = CliRunner().invoke(cli.app, [*words], env=environment, input=answer)
         if done.exception is not None and not isinstance(done.exception, Failure | SystemExit):
             raise done.exception
@@ -163,8 +168,8 @@ def test_the_id_of_a_deleted_turn_is_not_given_to_another(home: Path, run: Run) 
     run("sessions", "delete", "s-boiler", "--yes")
 
     with Database.sqlite(home / "state.db") as database:
-        ids = {row: row for row in database.read_now(lambda c: c.execute(select(session.c.id)).scalars().all())}
-        made = insert(turn).values(session_id=max(ids), account_id=1).returning(turn.c.id)
+        other = database.read_now(lambda c: c.execute(select(func.max(session.c.id))).scalar_one())
+        made = insert(turn).values(session_id=other, account_id=1).returning(turn.c.id)
         assert database.write_now(lambda c: c.execute(made).scalar_one()) == 3
 
 
@@ -218,7 +223,7 @@ def test_an_export_is_whole_as_json_and_as_markdown(home: Path, run: Run, tmp_pa
     run("sessions", "export", "s-boiler", "--markdown", "--output", str(target))
     text = target.read_text(encoding="utf-8")
     assert text.startswith("# Boiler\n")
-    assert "**ana**" in text
+    assert "**user**, 20" in text
     assert "axolotlword" in text
     assert "苏州" not in text
     assert target.stat().st_mode & 0o077 == 0

@@ -50,8 +50,8 @@ def said(role: str, content: str, **more: object) -> NewMessage:
 
 
 async def full_of_copies(desk: Typing) -> None:
-    """The fact is in the store, the journal in two wordings, a frozen prompt, a snapshot, sent bytes, a call of
-    the tool and its result, an answer in the outbox, and what the person and the assistant said."""
+    """The fact is in the store, a backup, the journal in two wordings, a frozen prompt, a snapshot, sent bytes,
+    a call of the tool and its result, an answer in the outbox, and in what the two of them said."""
     known = MemorySnapshot(user=(FACT, TEA))
     limits = desk.house.memory.limits
     note = fence([f"- added to the user profile: {FACT}"])
@@ -211,6 +211,17 @@ async def test_a_number_means_what_was_shown_even_if_the_list_has_changed_since(
     assert "nothing was forgotten" in await desk.type("/memory forget 2")
     await desk.type("/memory forget 3")
     assert (await desk.house.memory.read(ANA)).user == ()
+
+
+async def test_a_number_with_an_open_offer_is_not_given_to_another_fact(desk: Typing) -> None:
+    await full_of_copies(desk)
+    await desk.type("/memory forget 1")
+
+    assert f"2. {TEA}" in await desk.type("/memory")
+
+    assert "Removed from the conversation" in await desk.type("/memory forget 1 transcript")
+    assert (await desk.house.memory.read(ANA)).user == (TEA,)
+    assert f"1. {TEA}" in await desk.type("/memory")
 
 
 async def test_a_write_that_waits_is_forgotten_with_its_fact(tmp_path: Path, sqlite_url: str) -> None:

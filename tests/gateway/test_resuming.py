@@ -20,7 +20,7 @@ from trunkline.gateway.state import resuming
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.messages import set_message_state
 from trunkline.gateway.state.records import SessionKey
-from trunkline.gateway.state.titles import TITLE_CHARS, clean_title, set_title
+from trunkline.gateway.state.session_titles import TITLE_CHARS, clean_title, set_title
 
 ANA = person_scope("ana")
 HERE = SessionKey("discord", "bot", "here")

@@ -21,8 +21,9 @@ from trunkline.agent.memory.store import FileMemoryStore
 from trunkline.agent.messages import AssistantMessage, ToolCall, Usage, UserMessage
 from trunkline.agent.model import FailureKind, ModelDone, ModelEvent, ModelFailure, ModelRequest
 from trunkline.agent.ports import JournalEntry, Target, WriteOrigin
-from trunkline.agent.scope import AccountId, Scope
+from trunkline.agent.scope import AccountId, PersonId, Scope
 from trunkline.agent.tools.memory import memory_tool
+from trunkline.gateway import memory_approval
 from trunkline.gateway.delivery import Delivery
 from trunkline.gateway.opening import Opened
 from trunkline.gateway.payloads import load_outbound
@@ -47,13 +48,17 @@ def saves(content: str, target: str = "user") -> AssistantMessage:
 
 
 class ScriptedModel:
-    """Answers with `answers` in order, then `Nothing to save.`; while `open` is not set, it thinks."""
+    """Answers with `answers` in order, then `Nothing to save.`; while `open` is not set, it thinks.
+
+    It never comes back from the request number `hangs_at`.
+    """
 
     name = "scripted"
 
     def __init__(self, *answers: AssistantMessage | ModelFailure) -> None:
         self.answers = list(answers)
         self.requests: list[ModelRequest] = []
+        self.hangs_at = 0
         self.open = asyncio.Event()
         self.open.set()
         self.asked = asyncio.Condition()
@@ -63,6 +68,8 @@ class ScriptedModel:
         async with self.asked:
             self.asked.notify_all()
         await self.open.wait()
+        if len(self.requests) == self.hangs_at:
+            await asyncio.Event().wait()
         answer = self.answers.pop(0) if self.answers else NOTHING
         yield answer if isinstance(answer, ModelFailure) else ModelDone(answer, Usage(100, 90, 5))
 
@@ -188,7 +195,8 @@ def test_each_message_is_due_once(database: Database) -> None:
 
 def test_after_a_failed_try_everything_is_due_again_after_as_many_turns(database: Database) -> None:
     chat = start_chat(database, "ana", "s1")
-    database.write_now(lambda c: reviews.put_mark(c, "s1", Mark(0, chat.talk(EVERY).row.key.turn)))
+    tried = chat.talk(EVERY).row.key.turn
+    database.write_now(lambda c: reviews.put_mark(c, "s1", Mark(0, tried)))
 
     assert due(chat, chat.talk(EVERY - 1)) is None
     found = due(chat, chat.talk())
@@ -467,36 +475,25 @@ async def test_a_person_whom_another_process_reviews_waits_for_a_later_turn(
     assert f"last {EVERY + 1} messages" in model.instruction()
 
 
-async def test_the_end_of_the_process_ends_a_review_which_is_held_again_later(
+async def test_a_review_cut_off_by_the_end_of_the_process_is_held_again_and_what_it_saved_told_once(
     sqlite_database: Database, store: FileMemoryStore
 ) -> None:
     chat, model = start_chat(sqlite_database, "ana", "s1"), ScriptedModel(saves("Likes tea."))
+    model.hangs_at = 2
     async with reviewing(sqlite_database, store, model) as running:
         running.after_turn(chat.talk(EVERY))
         await model.is_asked(2)
-        model.open.clear()
-    model.open.set()
-    assert mark(sqlite_database) in (Mark(), Mark(EVERY, EVERY))
 
+    assert mark(sqlite_database) == Mark()
+    assert sqlite_database.write_now(lambda c: reviews.claim(c, chat.scope, "another process", 1, 2))
+    model.answers = [saves("Likes tea.")]
     async with reviewing(sqlite_database, store, model) as running:
         running.after_turn(chat.talk())
         await ended()
 
-    assert mark(sqlite_database).reviewed == EVERY + 1
+    assert f"last {EVERY + 1} messages" in model.instruction(2)
+    assert mark(sqlite_database) == Mark(EVERY + 1, EVERY + 1)
     assert notices(sqlite_database) == ["Noted: Likes tea. — `/memory undo` takes it back."]
-
-
-async def test_a_cancelled_review_leaves_the_mark_and_gives_the_person_free(
-    sqlite_database: Database, store: FileMemoryStore
-) -> None:
-    chat, model = start_chat(sqlite_database, "ana", "s1"), ScriptedModel()
-    model.open.clear()
-    async with reviewing(sqlite_database, store, model) as running:
-        running.after_turn(chat.talk(EVERY))
-        await model.is_asked(1)
-
-    assert mark(sqlite_database) == Mark()
-    assert sqlite_database.write_now(lambda c: reviews.claim(c, chat.scope, "another process", 1, 2))
 
 
 async def test_a_turn_that_ends_during_a_review_is_reviewed_after_it_when_due(
@@ -534,7 +531,7 @@ async def test_in_a_room_only_the_rooms_memory_is_written_and_the_room_is_told(
     (row,) = sqlite_database.read_now(lambda c: c.execute(select(outbox)).all())
     assert (row.platform, row.thread) == ("discord", "plans")
     assert notices(sqlite_database) == ["Noted: We meet on Mondays. — Tell me if that is wrong."]
-    assert "shared room" in model.instruction()
+    assert "shared room" in model.instruction(0)
 
 
 async def test_what_was_learnt_elsewhere_meanwhile_is_told_to_the_reviewer(
@@ -548,6 +545,29 @@ async def test_what_was_learnt_elsewhere_meanwhile_is_told_to_the_reviewer(
         await ended()
 
     assert "Lives in Berlin." in model.instruction()
+
+
+async def test_what_is_said_while_memory_is_paused_is_never_reviewed(
+    sqlite_database: Database, store: FileMemoryStore
+) -> None:
+    chat, model = start_chat(sqlite_database, "ana", "s1"), ScriptedModel()
+    chat.text = "said in the pause"
+    slug = PersonId("ana")
+    sqlite_database.write_now(lambda c: memory_approval.pause(c, slug, 1))
+    async with reviewing(sqlite_database, store, model) as running:
+        running.after_turn(chat.talk(EVERY))
+        await ended()
+        assert model.requests == []
+
+        sqlite_database.write_now(lambda c: memory_approval.resume(c, slug))
+        running.after_turn(chat.talk(EVERY - 1))
+        await ended()
+        assert model.requests == []
+        running.after_turn(chat.talk())
+        await ended()
+
+    assert f"last {EVERY} messages" in model.instruction()
+    assert f"⟦line of turn {EVERY + 1}⟧" in model.instruction()
 
 
 class BrokenModel(ScriptedModel):
@@ -613,12 +633,12 @@ def wrote(target: Target, before: Sequence[str], after: Sequence[str]) -> Writte
         ([wrote("user", ["a", "b"], ["b"])], "Removed: a — `/memory undo` takes it back."),
         (
             [wrote("user", [], ["a"]), wrote("memory", ["x"], ["y"])],
-            "Noted: a · Updated: y — `/memory undo` takes it back, one change at a time.",
+            "Noted: a · Updated: y — `/memory undo 2` takes it back.",
         ),
         ([wrote("user", ["z"], ["z", "a"]), wrote("user", ["z", "a"], ["z"])], None),
         (
             [wrote("user", [], ["a"]), wrote("user", ["a"], ["b"])],
-            "Noted: b — `/memory undo` takes it back, one change at a time.",
+            "Noted: b — `/memory undo 2` takes it back.",
         ),
         (
             [wrote("user", [], ["one\nline " + "x" * 200])],

@@ -124,6 +124,7 @@ async def test_tokens_of_every_call_are_counted_once(house: SmallHouse) -> None:
         house.answer("Nothing there.")
         await house.say("look it up")
         await house.shows("Nothing there.")
+        await house.ended(1)
 
     assert [(row.prompt_tokens, row.completion_tokens) for row in await house.rows(usage)] == [
         (100, 20),
@@ -139,6 +140,7 @@ async def test_a_stopped_turn_costs_what_its_steps_cost(house: SmallHouse) -> No
         await house.shows("word word")
         await house.say("/stop")
         await house.shows("(stopped here)")
+        await house.ended(1)
 
     assert [row.prompt_tokens for row in await house.rows(usage)] == [100]
     (stopped,) = await house.rows(turn)
@@ -154,7 +156,7 @@ async def test_stopping_before_the_model_said_a_word_leaves_no_empty_message(hou
         await house.asked(1)
         await house.say("/stop")
         await house.shows("Stopped.")
-        await house.comes_true(lambda c: c.execute(select(turn.c.id).where(turn.c.state == "stopped")).all())
+        await house.ended(1)
         house.answer("Here again.")
         await house.say("and now?")
         await house.shows("Here again.")
@@ -168,7 +170,7 @@ async def test_stopping_when_all_is_said_says_that_nothing_runs(house: SmallHous
         house.answer("Done already.")
         await house.say("quick")
         await house.shows("Done already.")
-        await house.comes_true(lambda c: c.execute(select(turn.c.id).where(turn.c.state == "done")).all())
+        await house.ended(1)
         await house.say("/stop")
         await house.shows("Nothing is running.")
 
@@ -221,6 +223,7 @@ async def test_a_turn_that_another_attempt_took_over_ends_quietly(house: SmallHo
         house.answer("Still at work.")
         await house.say("hello?", BO)
         await house.shows("Still at work.", BO)
+        await house.ended(1)
 
     assert house.telegram.texts(ANA) in ([], ["Too late."])
     states = {row.payload != "": row.state for row in await house.rows(inbox_table)}
@@ -307,7 +310,7 @@ async def test_an_interrupted_turn_of_somebody_suspended_is_ended_and_not_answer
         await house.asked(1)
     config = {"people": {"ana": {"role": "owner", "telegram": ANA}}}
     async with house.running(**config):
-        await house.comes_true(lambda c: c.execute(select(turn.c.id).where(turn.c.state != "running")).all())
+        await house.ended(1)
 
     assert len(house.model.requests) == 1
     assert house.telegram.texts(BO) == []

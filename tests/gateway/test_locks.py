@@ -1,0 +1,75 @@
+"""The lock of a bot's token: one process each, whatever became of the last one."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from trunkline.gateway.locks import Held, claim
+
+HOLDER = """
+import sys
+from trunkline.gateway.locks import claim
+with claim("telegram", sys.argv[1], "the other process"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
+def other_process(secret: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        (sys.executable, "-c", HOLDER, secret), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_a_token_that_another_process_has_names_that_process() -> None:
+    with other_process("secret") as process:
+        with pytest.raises(Held, match="the other process"), claim("telegram", "secret", "me"):
+            pass
+        with claim("telegram", "another secret", "me"), claim("discord", "secret", "me"):
+            pass
+        process.communicate()
+
+
+def test_a_process_that_was_killed_holds_nothing() -> None:
+    with other_process("secret") as process:
+        process.kill()
+
+    with claim("telegram", "secret", "me"):
+        pass
+
+
+def test_the_lock_ends_with_its_context_even_if_it_is_still_referred_to() -> None:
+    first = claim("telegram", "secret", "the first")
+    with first:
+        pass
+
+    with other_process("secret") as process:
+        process.communicate()
+
+
+def test_the_secret_is_in_no_file_or_file_name(tmp_path: Path) -> None:
+    with claim("telegram", "a-secret-token", "me"):
+        written = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert written
+        assert not [path for path in written if "a-secret-token" in path.name + path.read_text()]
+
+
+def test_a_folder_that_somebody_put_in_the_way_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / f"trunkline-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(PermissionError), claim("telegram", "secret", "me"):
+        pass
