@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class ChatKind(StrEnum):
@@ -153,13 +153,14 @@ class OutboundMessage:
     """One message to send or to put in place of an own one.
 
     `nonce` (at most 25 characters) names the outbox row, so that a platform that can do so refuses
-    a double. `mention` is the one user id that may be pinged. `ephemeral` asks for an answer only the
+    a double. `repeated` says that an earlier call under this nonce may have arrived. `mention` is the one user id that may be pinged. `ephemeral` asks for an answer only the
     asker sees, where the interaction allows it. `quiet` asks for no notification.
     """
 
     to: ChatRef
     chunk: Chunk
     nonce: str = ""
+    repeated: bool = False
     reply_to: str | None = None
     mention: str | None = None
     ephemeral: bool = False
@@ -178,7 +179,8 @@ class Limits:
     """What the platform allows. Lengths are in the platform's own unit, as its renderer counts.
 
     `edit_interval_s` spaces streamed edits; `typing_interval_s` is None where there is no typing.
-    `can_edit` is false where an answer can't be changed once sent.
+    `can_edit` is false where an answer can't be changed once sent. `nonce`: the platform refuses doubles.
+    `looks_back`: it doesn't, but a `repeated` message is looked for before it is sent again.
     """
 
     message_chars: int
@@ -187,6 +189,12 @@ class Limits:
     typing_interval_s: float | None
     can_edit: bool = True
     nonce: bool = False
+    looks_back: bool = False
+
+    @property
+    def repeats_safely(self) -> bool:
+        """Whether a message that may have arrived can be sent again some time later without a double."""
+        return self.nonce or self.looks_back
 
 
 class AdapterError(Exception):
@@ -270,3 +278,18 @@ class Adapter(Protocol):
     async def typing(self, to: ChatRef, *, on: bool) -> None: ...
 
     async def download(self, attachment: Attachment, max_bytes: int) -> bytes: ...
+
+
+@runtime_checkable
+class ReadsBack(Protocol):
+    """An adapter of a platform that does not keep for us what is written while we are away."""
+
+    @property
+    def platform(self) -> str: ...
+
+    async def read_back(self, place: ChatRef, after: str, max_messages: int) -> tuple[InboundMessage, ...]:
+        """What was written in a chat, or in one thread of it, after the message of that id, oldest first.
+
+        Messages already delivered may come again, under the same key. Raises AdapterError.
+        """
+        ...

@@ -36,6 +36,7 @@ from trunkline.adapters.base import (
     Chunk,
     CommandSpec,
     Deliver,
+    InboundMessage,
     Limits,
     OutboundMessage,
     RateLimited,
@@ -65,6 +66,7 @@ _EVENT_TYPE = "trunkline"
 _KEEP_ALIVE_S = 10.0
 _LOOK_BACK = timedelta(hours=1)
 _RECENT = 200
+_MOST_AT_ONCE = 999
 _STATUS = "is thinking…"
 _STATUS_PAUSE_S = 600.0
 _MOST_PAUSES = 1000
@@ -118,6 +120,7 @@ class SlackAdapter:
         )
         self._names = Names(self._web)
         self._no_status_until: dict[tuple[str, str], float] = {}
+        self._reader: InboundReader | None = None
 
     @property
     def platform(self) -> str:
@@ -131,6 +134,7 @@ class SlackAdapter:
             edit_interval_s=1.5,
             group_edit_interval_s=1.5,
             typing_interval_s=20.0,
+            looks_back=True,
         )
 
     def render(self, markdown: str) -> tuple[Chunk, ...]:
@@ -153,7 +157,7 @@ class SlackAdapter:
                 raise _first(failed) from group
 
     async def _receive(self, identity: Identity, deliver: Deliver, connected: Callable[[str], None]) -> None:
-        reader = InboundReader(identity, self._commands, self._names.known)
+        reader = self._reader = InboundReader(identity, self._commands, self._names.known)
 
         async def take(body: object) -> None:
             message = reader.read(body) if isinstance(body, dict) else None
@@ -170,6 +174,23 @@ class SlackAdapter:
             _log.info("slack connected team=%s user=%s", identity.team, identity.user)
             connected(identity.user)
             await socket.watch(self._timing.check_s, self._timing.lost_after_s)
+
+    async def read_back(self, place: ChatRef, after: str, max_messages: int) -> tuple[InboundMessage, ...]:
+        """Slack repeats an event for some minutes only; its answers come newest first, or a thread's oldest
+        first, at most 999."""
+        reader, limit = self._reader, min(max_messages, _MOST_AT_ONCE)
+        if reader is None:
+            raise Unavailable("Slack is not connected.")
+        with translated("reading the channel"):
+            if place.thread is not None:
+                answer = await self._web.conversations_replies(
+                    channel=place.chat, ts=place.thread, oldest=after, limit=limit
+                )
+            else:
+                answer = await self._web.conversations_history(channel=place.chat, oldest=after, limit=limit)
+        said = sorted(answer.get("messages") or (), key=lambda message: str(message["ts"]))
+        found = (reader.read_again(message, place.chat) for message in said if message["ts"] > after)
+        return tuple(message for message in found if message is not None)
 
     async def _identify(self) -> Identity:
         try:
@@ -193,6 +214,8 @@ class SlackAdapter:
         text = without_pings(message.chunk.text, message.mention)
         if message.ephemeral:
             return await self._whisper(message, text)
+        if message.repeated and (earlier := await self.find(message.to, message.nonce)) is not None:
+            return earlier
         try:
             return await self._post(message, text)
         except Uncertain as lost:

@@ -94,6 +94,10 @@ class InboundReader:
 
     # Messages
 
+    def read_again(self, said: Mapping[str, object], channel: str) -> InboundMessage | None:
+        """A message of a channel's history as if it came now, in its present words."""
+        return self.read({"event": {**said, "channel": channel, "edited": None}})
+
     def _message(self, event: WireMessage, envelope: _Envelope) -> InboundMessage | None:
         if event.subtype == "message_changed":
             return self._change(event, envelope)

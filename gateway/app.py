@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from sqlalchemy.exc import SQLAlchemyError
@@ -48,7 +48,7 @@ from trunkline.gateway.router import Router
 from trunkline.gateway.secrets import mask_secrets
 from trunkline.gateway.sessions import SessionWorkers
 from trunkline.gateway.settings import Purpose
-from trunkline.gateway.state import people
+from trunkline.gateway.state import outbox, people
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.journal import StoreJournal
 from trunkline.gateway.state.migrate import migrate
@@ -58,10 +58,15 @@ from trunkline.gateway.state.tool_support import StoreToolSupport
 from trunkline.gateway.titles import Titles
 from trunkline.gateway.turns import TurnRunner
 
+if TYPE_CHECKING:
+    from trunkline.gateway.embedder import Embedding
+
 log = logging.getLogger(__name__)
 
 SWEEP_S = 2.0
 SEND_GRACE_S = 5.0
+REPEATABLE_MS = {"discord": outbox.NONCE_HOLDS_MS, "slack": outbox.FINDABLE_MS}
+"""Where a message that was being sent when a process died is sent again, and for how long."""
 INSTRUCTION_FILES = ("SOUL.md", "AGENTS.md")
 INSTRUCTION_CHARS = 20_000
 
@@ -74,6 +79,7 @@ class OpenHouse:
     database: Database
     memory: FileMemoryStore
     search: StoreSearch
+    embedding: "Embedding | None" = None
 
 
 @asynccontextmanager
@@ -92,7 +98,8 @@ async def open_house(config: Config) -> AsyncIterator[OpenHouse]:
         journal = StoreJournal(database)
         memory = FileMemoryStore(config.home, limits, journal)
         await settle_journal(journal, memory)
-        yield OpenHouse(config, database, memory, StoreSearch(database))
+        embedding = _embedding(config, database)
+        yield OpenHouse(config, database, memory, StoreSearch(database, embedding), embedding)
 
 
 async def serve(config: Config) -> int:
@@ -157,6 +164,8 @@ async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
                 group.create_task(_sweep(delivery, workers), name="sweep"),
                 group.create_task(private_mode.watch(house.database, delivery.kick), name="private"),
             ]
+            if house.embedding is not None:
+                owned.append(group.create_task(house.embedding.run(), name="embedding"))
             with _signals(stop):
                 await stop.wait()
                 code = adapters.result() if adapters.done() else 0
@@ -172,6 +181,19 @@ async def _drain(delivery: Delivery, workers: SessionWorkers, grace_s: float) ->
     until_s = loop.time() + grace_s
     await workers.drain(grace_s)
     await delivery.drain(max(until_s - loop.time(), SEND_GRACE_S))
+
+
+def _embedding(config: Config, database: Database) -> "Embedding | None":
+    """What search by meaning needs; nothing of it is loaded where that is off."""
+    if config.search.semantic is False:
+        return None
+    try:
+        from trunkline.gateway.embedder import Embedding, chosen_embedder  # noqa: PLC0415
+    except ImportError:
+        log.warning("search by meaning is off: the extra `semantic` is not installed")
+        return None
+    embedder = chosen_embedder(config)
+    return None if embedder is None else Embedding(database, embedder)
 
 
 def _reviews(
@@ -325,7 +347,11 @@ def chat_platforms(config: Config) -> list[Platform]:
     }
     return [
         Platform(
-            name, partial(makers[name], config), repeats_safely=name == "discord", lock_secret=tokens[name]
+            name,
+            partial(makers[name], config),
+            repeats_safely=name in REPEATABLE_MS,
+            repeatable_ms=REPEATABLE_MS.get(name, 0),
+            lock_secret=tokens[name],
         )
         for name in config.platforms_with_token
     ]

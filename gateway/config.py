@@ -122,6 +122,15 @@ class Config(FileSettings):
         choice = choices[purpose] or self.model
         return self._endpoint(choice) if choice.name or self.model.name else None
 
+    def embedding_endpoint(self) -> ModelEndpoint | None:
+        """The model that makes vectors for search; None when none is named."""
+        named = self.search.embeddings
+        if not named.name:
+            return None
+        return self._endpoint(
+            ModelChoice(name=named.name, base_url=named.base_url, api_key_env=named.api_key_env)
+        )
+
     def _endpoint(self, choice: ModelChoice) -> ModelEndpoint:
         """What a choice leaves out comes from the main model, but a key never goes to another address."""
         same_place = choice.base_url in (None, self.model.base_url)
@@ -219,6 +228,7 @@ def _load_secrets(
     choices = (settings.model, *settings.model.fallback, auxiliary.title, auxiliary.session_search,
                auxiliary.review, auxiliary.compaction)  # fmt: skip
     key_names = {choice.api_key_env for choice in choices if choice and choice.api_key_env}
+    key_names |= {key for key in (settings.search.embeddings.api_key_env,) if key}
     return Secrets(
         openai_api_key=value("OPENAI_API_KEY"),
         openai_base_url=value("OPENAI_BASE_URL").rstrip("/"),

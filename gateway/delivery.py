@@ -136,9 +136,9 @@ class Delivery:
         return (Chunk(markdown),) if line is None else line.adapter.render(markdown)
 
     def repeats_safely(self, platform: str) -> bool:
-        """Whether the platform refuses doubles."""
+        """Whether the platform refuses doubles, or its adapter finds an earlier one."""
         line = self._known.get(platform)
-        return line is not None and line.adapter.limits.nonce
+        return line is not None and line.adapter.limits.repeats_safely
 
     def connect(self, line: Line) -> None:
         """Opens a platform's lanes; `sweep` starts those with something to send."""
@@ -255,7 +255,7 @@ class Delivery:
         async with asyncio.timeout(SEND_TIMEOUT_S):
             if row.message_id is not None:
                 return await adapter.edit(row.message_id, message)
-            return await adapter.send(replace(message, nonce=nonce_of(row)))
+            return await adapter.send(replace(message, nonce=nonce_of(row), repeated=_is_repeated(row)))
 
     async def _record(self, outcome: Record) -> None:
         """Writes an outcome until the database takes it: what was sent must not be sent again."""
@@ -291,8 +291,13 @@ class Delivery:
         return _ended(row, "unknown" if may_have_arrived(error, adapter) else "refused", reason)
 
 
+def _is_repeated(row: OutboxRow) -> bool:
+    """A preview without an id is one whose sending nobody saw the end of."""
+    return row.attempts > 0 or row.kind == "preview"
+
+
 def _sent(adapter: Adapter, row: OutboxRow, receipt: Receipt) -> Record:
-    if adapter.limits.nonce and row.kind == "preview" and row.message_id is None:
+    if adapter.limits.repeats_safely and row.kind == "preview" and row.message_id is None:
         return lambda c: outbox.replan_as_edit(c, row.id, receipt.message_id)
     return lambda c: outbox.mark_sent(c, row.id, receipt.message_id, row.payload, now_ms())
 

@@ -5,21 +5,23 @@ What a person writes themselves (commands, import, undo) passes; the stores behi
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, select
 
 from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage
+from trunkline.agent.memory import outcomes
 from trunkline.agent.memory.entries import MemoryLimits, preview
 from trunkline.agent.memory.operations import Operation, apply_operations, check_operations
 from trunkline.agent.memory.outcomes import Failed, FailureKind, Held, Outcome, Unchanged
 from trunkline.agent.memory.snapshot import MemorySnapshot
-from trunkline.agent.memory.store import MemoryStore
+from trunkline.agent.memory.store import FILE_NAMES, MemoryStore
 from trunkline.agent.ports import Target, WriteOrigin
 from trunkline.agent.scope import PersonId, PersonScope, RoomScope, Scope
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.payloads import dump_outbound
 from trunkline.gateway.sentences import say
+from trunkline.gateway.sentences_memory import as_written
 from trunkline.gateway.state import held, kv, outbox, people, sessions
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.records import Person, SessionKey
@@ -106,16 +108,16 @@ class GuardedMemory:
         person: Person | None,
     ) -> Outcome:
         """Checks the write as if it were done now, so that the model can mend it, then keeps it."""
-        checked = check_operations(scope, target, operations, self.limits)
         known = await self._store.read(scope)
         entries = known.entries_of(target)
+        checked = check_operations(scope, target, operations, self.limits)
         if isinstance(checked, Failed):
-            return checked
-        if target in known.unreadable or person is None:
-            # The store itself says best what is wrong with a file; nothing is written either way.
-            if person is None:
-                return Failed(target, FailureKind.NOT_HERE, NOBODY_DECIDES)
-            return await self._store.apply(scope, target, operations, origin)
+            return replace(checked, entries=entries) if checked.kind is FailureKind.INVALID else checked
+        if person is None:
+            return Failed(target, FailureKind.NOT_HERE, NOBODY_DECIDES)
+        if target in known.unreadable:
+            unreadable = outcomes.unreadable(FILE_NAMES[target], "the log says why")
+            return Failed(target, FailureKind.UNREADABLE, unreadable)
         new = apply_operations(entries, target, checked, self.limits.chars_of(target))
         if isinstance(new, Failed):
             return new
@@ -159,8 +161,8 @@ def describe(operations: Sequence[Operation], language: str) -> str:
         say(
             f"held_{operation.action}",
             language,
-            content=preview(operation.content, SHOWN_CHARS),
-            old=preview(operation.old_text, SHOWN_CHARS),
+            content=as_written(preview(operation.content, SHOWN_CHARS)),
+            old=as_written(preview(operation.old_text, SHOWN_CHARS)),
         )
         for operation in operations
     )

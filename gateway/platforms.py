@@ -12,6 +12,7 @@ from trunkline.adapters.base import Adapter, Deliver
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.delivery import Delivery, Line
 from trunkline.gateway.locks import Held, claim
+from trunkline.gateway.read_back import CatchUp
 from trunkline.gateway.state import inbox, outbox
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.supervisor import supervise
@@ -28,6 +29,7 @@ FAILED, HOPELESS = 1, 2
 class Platform:
     """An adapter to run: how to make it, and the lock that keeps a second process from running it.
 
+    `repeats_safely` is what its limits will say, for `repeatable_ms` after a message was made.
     `thread` names the one conversation the adapter is for, where each is a process of its own (the terminal);
     such a process does not wait for the lock.
     """
@@ -35,6 +37,7 @@ class Platform:
     name: str
     make: Callable[[], Adapter]
     repeats_safely: bool = False
+    repeatable_ms: int = outbox.NONCE_HOLDS_MS
     lock_secret: str = ""
     thread: str | None = None
 
@@ -72,11 +75,12 @@ class Platforms:
                 with self._locked(platform):
                     return await self._keep_connected(platform)
             except Held as held:
+                waits = platform.thread is None
                 if not told:
-                    self._tell(str(held))
-                told = True
-            if platform.thread is not None:
-                return FAILED
+                    self._tell(f"{held} I keep trying." if waits else str(held))
+                if not waits:
+                    return FAILED
+            told = True
             await asyncio.sleep(LOCK_PAUSE_S)
 
     @contextmanager
@@ -88,13 +92,17 @@ class Platforms:
     async def _keep_connected(self, platform: Platform) -> int:
         def connected(adapter: Adapter, tenant: str) -> None:
             self._delivery.connect(Line(adapter, tenant, platform.thread))
+            catch_up.connected(adapter, tenant)
             log.info("connected: %s", platform.name)
 
         def lost() -> None:
             self._delivery.disconnect(platform.name)
+            catch_up.lost()
 
         await self._database.write(lambda c: self._take_back(c, platform))
-        ended = await supervise(platform.make, self._deliver, connected, lost, self._tell)
+        async with asyncio.TaskGroup() as group:
+            catch_up = CatchUp(self._database, self._deliver, group)
+            ended = await supervise(platform.make, catch_up.take, connected, lost, self._tell)
         return 0 if ended else HOPELESS
 
     def _take_back(self, connection: Connection, platform: Platform) -> None:
@@ -104,6 +112,7 @@ class Platforms:
             connection,
             platform.name,
             repeats_safely=platform.repeats_safely,
+            repeatable_ms=platform.repeatable_ms,
             now_ms=now_ms(),
             thread=platform.thread,
         )

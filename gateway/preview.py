@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 FIRST_CHARS = 12
 """A preview begins when this many characters are there: two letters popping up look like a fault."""
 
+BEHIND_S = 0.3
+"""Between two looks at whether the answer before this one has been sent."""
+
 
 class Preview:
     """One turn's messages in the making. `run` shows what `update` was last given until `finish`."""
@@ -95,6 +98,10 @@ class Preview:
         """One round of calls; returns how long to wait before the next."""
         if len(self._text.strip()) < FIRST_CHARS and not self._ids:
             return 0.0
+        if not self._ids and await self._database.read(lambda c: outbox.is_before(c, self._plan)):
+            # An earlier answer of this chat is still to be sent, and goes first.
+            self._changed.set()
+            return BEHIND_S
         planned = payloads(self._where, self._adapter.render(self._text))
         try:
             for seq, payload in enumerate(planned):
@@ -119,10 +126,10 @@ class Preview:
             self._ids[seq] = known.message_id  # a turn that is resumed goes on in the message it had
             await self._edit(seq, payload)
             return
-        if known is not None and not self._adapter.limits.nonce:
+        if known is not None and not self._adapter.limits.repeats_safely:
             raise Uncertain("an earlier preview may have arrived")
         if known is not None:
-            await self._post(known, seq, payload)
+            await self._post(known, seq, payload, repeated=True)
             self._changed.set()  # under its nonce the earlier message may have come back, with its own text
             return
         row = await self._database.write(
@@ -131,10 +138,11 @@ class Preview:
         await self._post(row, seq, payload)
         self.shown[seq] = payload
 
-    async def _post(self, row: OutboxRow, seq: int, payload: str) -> None:
+    async def _post(self, row: OutboxRow, seq: int, payload: str, *, repeated: bool = False) -> None:
         try:
             async with asyncio.timeout(SEND_TIMEOUT_S):
-                receipt = await self._adapter.send(replace(load_outbound(payload), nonce=nonce_of(row)))
+                message = replace(load_outbound(payload), nonce=nonce_of(row), repeated=repeated)
+                receipt = await self._adapter.send(message)
         except (AdapterError, TimeoutError) as error:
             reason = str(error)
             if may_have_arrived(error, self._adapter):

@@ -18,7 +18,8 @@ from trunkline.gateway.payloads import dump_outbound
 from trunkline.gateway.sentences import say
 from trunkline.gateway.state import outbox, private_sessions, sessions
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.records import Session, SessionKey
+from trunkline.gateway.state.private_sessions import Due
+from trunkline.gateway.state.records import SessionKey
 
 log = logging.getLogger(__name__)
 
@@ -44,40 +45,38 @@ async def end(database: Database, key: SessionKey, reason: str) -> bool:
     return was_private
 
 
-async def erase_due(database: Database, at_ms: int) -> tuple[Session, ...]:
-    """Erases what has ended or is over a day old at `at_ms`; returns those that the clock ended."""
+async def erase_due(database: Database, at_ms: int) -> tuple[SessionKey, ...]:
+    """Erases what has ended or is over a day old at `at_ms`; returns where the person is told so."""
 
-    def work(connection: Connection) -> tuple[tuple[Session, ...], bool]:
+    def work(connection: Connection) -> tuple[tuple[SessionKey, ...], bool]:
         due = private_sessions.to_erase(connection, at_ms - KEPT_MS)
-        expired = []
-        for found in due:
-            is_open = sessions.find_open(connection, found.key)
-            if is_open is not None and is_open.id == found.id:
-                _tell(connection, found, at_ms)
-                expired.append(found)
-            private_sessions.erase(connection, found.id, at_ms)
-        return tuple(expired), bool(due)
+        for one in due:
+            if not one.is_told:
+                _tell(connection, one, at_ms)
+            private_sessions.erase(connection, one.session.id, at_ms)
+        return tuple(one.session.key for one in due if not one.is_told), bool(due)
 
-    expired, erased = await database.write(work)
+    told, erased = await database.write(work)
     if erased:
         await database.empty_log()
-    return expired
+    return told
 
 
 async def watch(database: Database, kick: Callable[[str, str], None]) -> None:
     """Erases what is due, again and again, until it is cancelled."""
     while True:
         try:
-            for found in await erase_due(database, now_ms()):
-                kick(found.key.platform, found.key.chat)
+            for key in await erase_due(database, now_ms()):
+                kick(key.platform, key.chat)
         except DBAPIError as error:
             log.warning("private conversations not looked at: %s", type(error).__name__)
         await asyncio.sleep(LOOK_S)
 
 
-def _tell(connection: Connection, found: Session, at_ms: int) -> None:
-    key = found.key
-    sentence = say("private_expired", private_sessions.language_of(connection, found.id))
+def _tell(connection: Connection, due: Due, at_ms: int) -> None:
+    key = due.session.key
+    language = private_sessions.language_of(connection, due.session.id)
+    sentence = say("private_off" if due.has_ended else "private_expired", language)
     notice = OutboundMessage(ChatRef(key.chat, key.thread or None), Chunk(sentence), quiet=True)
     where = outbox.Plan(f"n:{uuid.uuid4()}", key.platform, key.tenant, key.chat, key.thread)
     outbox.plan(connection, where, [dump_outbound(notice)], at_ms)

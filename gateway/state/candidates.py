@@ -184,8 +184,7 @@ def leave_out(
 ) -> None:
     """Takes out messages with words behind NOT, and what the model has in its context already."""
     for term in asked.excluded:
-        ids, _ = fulltext.matches(connection, term.pattern, reach, MAX_EXCLUDED)
-        windows.remove(ids)
+        windows.remove(fulltext.posting_ids(connection, term.pattern, reach, MAX_EXCLUDED))
     if query.exclude_session is None:
         return
     current = select(session.c.id).where(session.c.public_id == query.exclude_session).scalar_subquery()

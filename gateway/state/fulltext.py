@@ -185,6 +185,11 @@ def matches(connection: Connection, pattern: Pattern, reach: Reach, limit: int) 
     return set(found), total
 
 
+def posting_ids(connection: Connection, pattern: Pattern, reach: Reach, limit: int) -> set[int]:
+    """The ids of about `limit` newest matching messages."""
+    return matches(connection, pattern, reach, limit)[0]
+
+
 def _in_all(found: int, limit: int, oldest: int, newest: int) -> int:
     """A stream's matches, where the newest `found`, at most `limit`, have these ids."""
     if found < limit:

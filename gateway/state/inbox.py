@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, or_, select, update
+from sqlalchemy import Connection, Row, func, insert, or_, select, update
 
 from trunkline.agent.scope import AccountId
 from trunkline.gateway.state.records import InboxRow, SessionKey
@@ -169,6 +169,40 @@ def waiting_keys(
         .order_by(inbox.c.id)
     )
     return tuple(dict.fromkeys(SessionKey(*row) for row in connection.execute(query)))
+
+
+@dataclass(frozen=True, slots=True)
+class LastSeen:
+    """The newest message stored of a chat, or of a thread in it."""
+
+    chat: str
+    thread: str
+    message_id: str
+
+
+def last_seen(
+    connection: Connection, platform: str, tenant: str, since_ms: int, limit: int
+) -> tuple[LastSeen, ...]:
+    """The newest message of each place where one came since then, the liveliest places first.
+
+    A message whose thread bears its own id has opened that thread: it stands in the chat itself, too.
+    """
+    known = [inbox.c.platform == platform, inbox.c.tenant == tenant, inbox.c.received_ms >= since_ms]
+    opening = inbox.c.key == "m:" + inbox.c.chat + ":" + inbox.c.thread + ":0"
+    newest: dict[tuple[str, str], tuple[int, str]] = {}
+    for place, where in (
+        ((inbox.c.chat, inbox.c.thread), inbox.c.key.startswith("m:")),
+        ((inbox.c.chat,), opening),
+    ):
+        groups = select(func.max(inbox.c.id)).where(*known, where).group_by(*place)
+        query = select(inbox.c.id, inbox.c.chat, inbox.c.thread, inbox.c.key).where(inbox.c.id.in_(groups))
+        for row in connection.execute(query.order_by(inbox.c.id.desc()).limit(limit)):
+            thread = "" if len(place) == 1 else row.thread
+            message_id = row.key.removeprefix(f"m:{row.chat}:").rpartition(":")[0]
+            found = (row.id, message_id)
+            newest[row.chat, thread] = max(found, newest.get((row.chat, thread), found))
+    ordered = sorted(newest.items(), key=lambda one: one[1], reverse=True)[:limit]
+    return tuple(LastSeen(chat, thread, message_id) for (chat, thread), (_, message_id) in ordered)
 
 
 def amend_waiting(connection: Connection, platform: str, tenant: str, key_prefix: str, payload: str) -> bool:

@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter, itemgetter
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, bindparam, case, delete, func, insert, or_, select, update
@@ -63,6 +64,34 @@ _ROOM_STREAMS = (
     .where(stream.c.room_id.in_(select(room.c.id).where(room.c.slug == bindparam("slug"))))
     .order_by(stream.c.id)
 )
+_COUNT_IN_SESSION = (
+    update(session)
+    .where(session.c.id == bindparam("session_row"))
+    .values(
+        message_count=session.c.message_count + bindparam("size"),
+        last_ms=case(
+            (session.c.last_ms < bindparam("latest_ms"), bindparam("latest_ms")), else_=session.c.last_ms
+        ),
+    )
+    .returning(session.c.stream_id, session.c.private)
+)
+_COUNT_IN_STREAM = (
+    update(stream)
+    .where(stream.c.id == bindparam("stream_row"))
+    .values(last_n=stream.c.last_n + bindparam("size"))
+    .returning(stream.c.last_n)
+)
+_LAST_SEQ = select(func.coalesce(func.max(message.c.seq), 0)).where(
+    message.c.session_id == bindparam("session_row")
+)
+_COUNT_INDEXED = (
+    update(stream)
+    .where(stream.c.id == bindparam("stream_row"))
+    .values(
+        indexed_count=stream.c.indexed_count + bindparam("size"),
+        indexed_words=stream.c.indexed_words + bindparam("words"),
+    )
+)
 _DEGRADED = select(kv.c.key, kv.c.value).where(kv.c.key.in_([INDEX_DEGRADED, INDEX_ANALYSER]))
 
 
@@ -110,6 +139,9 @@ def add_messages(connection: Connection, news: Sequence[NewMessage]) -> list[int
             rows.append(row)
             if not first.private:
                 searchable.append(_searchable(row))
+    # In the order of ids: an index entry below the one before costs FTS5 a segment.
+    rows.sort(key=itemgetter("id"))
+    searchable.sort(key=attrgetter("id"))
     connection.execute(insert(message), rows)
     _index(connection, searchable)
     return ids
@@ -257,25 +289,12 @@ class _Searchable:
 
 def _allocate(connection: Connection, session_id: int, size: int, latest_ms: int) -> _First:
     owner = connection.execute(
-        update(session)
-        .where(session.c.id == session_id)
-        .values(
-            message_count=session.c.message_count + size,
-            last_ms=case((session.c.last_ms < latest_ms, latest_ms), else_=session.c.last_ms),
-        )
-        .returning(session.c.stream_id, session.c.private)
+        _COUNT_IN_SESSION, {"session_row": session_id, "size": size, "latest_ms": latest_ms}
     ).one_or_none()
     if owner is None:
         raise LookupError(f"no session {session_id}")
-    last_n = connection.execute(
-        update(stream)
-        .where(stream.c.id == owner.stream_id)
-        .values(last_n=stream.c.last_n + size)
-        .returning(stream.c.last_n)
-    ).scalar_one()
-    last_seq = connection.execute(
-        select(func.coalesce(func.max(message.c.seq), 0)).where(message.c.session_id == session_id)
-    ).scalar_one()
+    last_n = connection.execute(_COUNT_IN_STREAM, {"stream_row": owner.stream_id, "size": size}).scalar_one()
+    last_seq = connection.execute(_LAST_SEQ, {"session_row": session_id}).scalar_one()
     first_id = (owner.stream_id << fulltext.STREAM_BITS) + last_n - size + 1
     return _First(first_id, last_seq + 1, owner.private)
 
@@ -420,14 +439,13 @@ def _count_entries(connection: Connection, entries: Sequence[fulltext.Entry], si
             of = entry.id >> fulltext.STREAM_BITS
             size, words = sums.get(of, (0, 0))
             sums[of] = (size + 1, words + len(entry.words))
-    for of, (size, words) in sums.items():
+    if sums:
         connection.execute(
-            update(stream)
-            .where(stream.c.id == of)
-            .values(
-                indexed_count=stream.c.indexed_count + sign * size,
-                indexed_words=stream.c.indexed_words + sign * words,
-            )
+            _COUNT_INDEXED,
+            [
+                {"stream_row": of, "size": sign * size, "words": sign * words}
+                for of, (size, words) in sums.items()
+            ],
         )
 
 

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, update
 
 from trunkline.gateway.state.records import OutboxRow
 from trunkline.gateway.state.schema import outbox
 
 NONCE_HOLDS_MS = 180_000
 """How long a platform is trusted to know a nonce again. Discord says "the past few minutes"."""
+FINDABLE_MS = 3_000_000
+"""For how long an adapter that looks back finds a message: Slack's looks an hour back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,20 @@ def due(
     return _outbox_row(row), wait_ms if wait_ms > 0 else None
 
 
+def is_before(connection: Connection, where: Plan) -> bool:
+    """Whether another answer of this chat or thread is still to be sent as a new message."""
+    query = select(outbox.c.id).where(
+        outbox.c.platform == where.platform,
+        outbox.c.tenant == where.tenant,
+        outbox.c.chat == where.chat,
+        outbox.c.thread == where.thread,
+        outbox.c.source != where.source,
+        outbox.c.message_id.is_(None),
+        or_(outbox.c.state == "planned", and_(outbox.c.state == "sending", outbox.c.kind != "preview")),
+    )
+    return connection.execute(query.limit(1)).first() is not None
+
+
 def mark_sending(connection: Connection, row_id: int) -> None:
     connection.execute(
         update(outbox).where(outbox.c.id == row_id).values(state="sending", attempts=outbox.c.attempts + 1)
@@ -179,12 +195,18 @@ def refuse_chat(connection: Connection, row: OutboxRow, error: str) -> None:
 
 
 def take_back(
-    connection: Connection, platform: str, *, repeats_safely: bool, now_ms: int, thread: str | None = None
+    connection: Connection,
+    platform: str,
+    *,
+    repeats_safely: bool,
+    now_ms: int,
+    thread: str | None = None,
+    repeatable_ms: int = NONCE_HOLDS_MS,
 ) -> None:
     """At start: what was being sent when a process died. The caller holds the platform's lock.
 
     A message that is on the platform is edited again, which harms nobody. One without an id is sent again
-    only where the platform refuses doubles, and for as long as it does; elsewhere it may have arrived, so it
+    only where the platform refuses doubles or they are found, for `repeatable_ms`; elsewhere it may have arrived, so it
     becomes `unknown`. So does a preview: the turn that is resumed goes on with it.
     """
     mine = [outbox.c.platform == platform, outbox.c.state == "sending", *_in_thread(thread)]
@@ -194,7 +216,7 @@ def take_back(
         ((outbox.c.message_id.is_not(None),), "planned"),
     ]
     if repeats_safely:
-        steps.append(((is_final, outbox.c.created_ms > now_ms - NONCE_HOLDS_MS), "planned"))
+        steps.append(((is_final, outbox.c.created_ms > now_ms - repeatable_ms), "planned"))
     for extra, state in (*steps, ((), "unknown")):
         connection.execute(update(outbox).where(*mine, *extra).values(state=state))
 

@@ -5,6 +5,7 @@ what the platforms know is named by them.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, delete, exists, or_, select, update
@@ -25,6 +26,8 @@ from trunkline.gateway.state.schema import (
 
 ERASED = "erased"
 """The end reason of a private session of which nothing is left."""
+ENDING = "erasing"
+"""The end reason of one whose last answer is still on its way."""
 
 
 def begin(connection: Connection, key: SessionKey, owner: Account, model: str, now_ms: int) -> None:
@@ -34,16 +37,28 @@ def begin(connection: Connection, key: SessionKey, owner: Account, model: str, n
     sessions.start(connection, key, own, prompt="", snapshot="{}", model=model, now_ms=now_ms, private=True)
 
 
-def to_erase(connection: Connection, started_before_ms: int) -> tuple[Session, ...]:
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A private session to erase: its time is over, or it ended and nobody told the person of it yet."""
+
+    session: Session
+    has_ended: bool
+    is_told: bool
+
+
+def to_erase(connection: Connection, started_before_ms: int) -> tuple[Due, ...]:
     """Private sessions that ended, or began too long ago, and in which no turn runs."""
     runs = exists().where(turn.c.session_id == session.c.id, turn.c.state == "running")
-    query = select(session.c.id).where(
+    query = select(session.c.id, session.c.ended_ms, session.c.end_reason).where(
         session.c.private,
         session.c.end_reason != ERASED,
         or_(session.c.ended_ms.is_not(None), session.c.started_ms < started_before_ms),
         ~runs,
     )
-    return tuple(sessions.load(connection, found) for found in connection.execute(query).scalars().all())
+    return tuple(
+        Due(sessions.load(connection, row.id), row.ended_ms is not None, row.end_reason == ENDING)
+        for row in connection.execute(query).all()
+    )
 
 
 def erase(connection: Connection, session_id: int, now_ms: int) -> bool:
@@ -66,7 +81,7 @@ def erase(connection: Connection, session_id: int, now_ms: int) -> bool:
     connection.execute(
         update(session)
         .where(session.c.id == session_id)
-        .values(**values, end_reason=ERASED if left is None else "private ended")
+        .values(**values, end_reason=ERASED if left is None else ENDING)
     )
     return left is None
 

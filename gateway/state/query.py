@@ -41,6 +41,11 @@ class Query:
     excluded: tuple[Term, ...] = ()
     all_words: bool = False
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is words alone, without phrases and operators that demand or forbid some."""
+        return not (self.excluded or self.all_words or any(term.exact for term in self.terms))
+
 
 @dataclass(frozen=True, slots=True)
 class _Found:

@@ -7,8 +7,7 @@ The work of one search is bounded, however common the words.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sqlalchemy import Connection, Row, bindparam, select
@@ -24,14 +23,16 @@ from trunkline.agent.ports import (
     TranscriptLine,
 )
 from trunkline.agent.scope import PersonScope, Scope
-from trunkline.gateway.state import title_matches, transcripts
+from trunkline.gateway.state import transcripts
 from trunkline.gateway.state.candidates import collect, leave_out, reach_of
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.dates import YEAR_ONLY, Day, named_days
+from trunkline.gateway.state.fulltext import Reach
 from trunkline.gateway.state.messages import index_is_degraded, streams_of
 from trunkline.gateway.state.query import Query, parse
 from trunkline.gateway.state.ranking import SessionScore, Windows
 from trunkline.gateway.state.schema import person, session
+from trunkline.gateway.state.title_matches import with_titles
 
 T = TypeVar("T")
 
@@ -59,11 +60,24 @@ _DAYS = (
 _TIMEZONE = select(person.c.timezone).where(person.c.slug == bindparam("slug"))
 
 
+Move = Callable[[Connection, Reach, list[SessionScore], str | None], list[SessionScore]]
+"""Moves the scores that words gave; gets the reach, the scores, and the session that it must not bring in."""
+
+
+class Fusion(Protocol):
+    """Another opinion on a search beside the words': that of meaning."""
+
+    async def prepared(self, text: str) -> Move | None:
+        """What is to be done to the scores of this query; None when words alone must do."""
+        ...
+
+
 class StoreSearch:
     """`SessionSearch` over state.db. Every method raises SearchFailed when the store can't answer."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, fusion: Fusion | None = None) -> None:
         self._database = database
+        self._fusion = fusion
 
     async def browse(self, scope: Scope, limit: int) -> tuple[SessionCard, ...]:
         return await self._read(
@@ -71,7 +85,8 @@ class StoreSearch:
         )
 
     async def search(self, scope: Scope, query: SearchQuery) -> SearchOutcome:
-        return await self._read(lambda connection: search(connection, scope, query))
+        move = None if self._fusion is None else await self._fusion.prepared(query.text)
+        return await self._read(lambda connection: search(connection, scope, query, move))
 
     async def read(self, scope: Scope, session: str, max_chars: int) -> SessionView | None:
         def work(connection: Connection) -> SessionView | None:
@@ -101,7 +116,9 @@ class StoreSearch:
             raise SearchFailed("The search index can't be read; `trunkline doctor` says why.") from error
 
 
-def search(connection: Connection, scope: Scope, query: SearchQuery) -> SearchOutcome:
+def search(
+    connection: Connection, scope: Scope, query: SearchQuery, move: Move | None = None
+) -> SearchOutcome:
     """`StoreSearch.search` inside a read of the caller's. Raises the database's own errors."""
     degraded = index_is_degraded(connection)
     streams = streams_of(connection, scope)
@@ -114,9 +131,13 @@ def search(connection: Connection, scope: Scope, query: SearchQuery) -> SearchOu
     windows = collect(connection, asked, reach, corpus)
     leave_out(connection, windows, asked, reach, query)
     found, relaxed = _narrow(windows.sessions(_day_bonus(windows, days, zone)), asked)
-    found = _with_titles(connection, streams, found, asked, query)
+    whole = query.since is None and query.until is None and query.platform is None
+    alone = whole and "tool" not in query.roles
+    found = with_titles(connection, streams, found, asked, alone=alone)
     if days:
         found = _with_days(connection, streams, found, days, zone, query)
+    if move is not None and asked.is_plain:
+        found = move(connection, reach, found, query.exclude_session)
     rows = transcripts.sessions_by_row(connection, streams, [one.session_id for one in found[:MAX_SESSIONS]])
     hits: list[SessionHit] = []
     for one in _in_order(found, rows, query):
@@ -150,24 +171,6 @@ def _narrow(found: list[SessionScore], asked: Query) -> tuple[list[SessionScore]
     if not kept and needed and quoted != every:
         return found, True
     return kept, not any(every <= one.groups for one in kept)
-
-
-def _with_titles(
-    connection: Connection,
-    streams: Sequence[int],
-    found: list[SessionScore],
-    asked: Query,
-    query: SearchQuery,
-) -> list[SessionScore]:
-    """Adds what a session's title is worth, and sessions that only their title finds."""
-    by_title = {one.session_id: one for one in title_matches.titled(connection, streams, asked)}
-    for at, one in enumerate(found):
-        named = by_title.pop(one.session_id, None)
-        if named is not None:
-            found[at] = replace(one, score=one.score + named.score, groups=one.groups | named.groups)
-    if query.since is None and query.until is None and query.platform is None and "tool" not in query.roles:
-        found += islice(by_title.values(), title_matches.MAX_FOUND)
-    return sorted(found, key=lambda one: (-one.score, -one.best_ms))
 
 
 def _with_days(

@@ -1,6 +1,7 @@
-"""Which sessions of a scope have a title with the words of a query in it."""
+"""What the titles of a scope's sessions add to a search: words of the query that stand in them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
@@ -9,40 +10,67 @@ from trunkline.gateway.state.fulltext import rows
 from trunkline.gateway.state.query import Query
 from trunkline.gateway.state.ranking import SessionScore
 
+# What a word in a title is worth, in the units of a word in a message.
 TITLE_WEIGHT = 1.5
 
-# Titles that are looked at, and the most sessions that only their title finds.
-MAX_TITLES = 20_000
+# The most sessions that only their title finds, the newest of them.
 MAX_FOUND = 50
 
+# All titles as one text: SQLite and Python hand over one row sooner than thousands.
+_SQLITE = (
+    "SELECT group_concat(id, ' '), group_concat(last_ms, ' '), "
+    "group_concat(replace(title, char(10), ' '), char(10)) FROM session WHERE stream_id IN ({streams}) "
+    "AND title != ''"
+)
+_POSTGRES = (
+    "SELECT string_agg(CAST(id AS TEXT), ' '), string_agg(CAST(last_ms AS TEXT), ' '), "
+    "string_agg(replace(title, chr(10), ' '), chr(10)) FROM session WHERE stream_id IN ({streams}) "
+    "AND title != ''"
+)
 
-def titled(connection: Connection, streams: Sequence[int], asked: Query) -> list[SessionScore]:
-    """The sessions whose title holds a word of the query, with what that is worth, best first."""
+
+def with_titles(
+    connection: Connection,
+    streams: Sequence[int],
+    found: Sequence[SessionScore],
+    asked: Query,
+    *,
+    alone: bool,
+) -> list[SessionScore]:
+    """What is found, with what its titles are worth; with `alone` also what only its title finds."""
+    titles = _titled(connection, streams, asked)
+    if not titles:
+        return list(found)
+    scored: list[SessionScore] = []
+    for one in found:
+        _, groups = titles.pop(one.session_id, (0, frozenset()))
+        score = one.score + TITLE_WEIGHT * len(groups)
+        scored.append(replace(one, score=score, groups=one.groups | groups))
+    if alone:
+        newest = sorted(titles, key=lambda session_id: -titles[session_id][0])[:MAX_FOUND]
+        for session_id in newest:
+            last_ms, groups = titles[session_id]
+            score = TITLE_WEIGHT * len(groups)
+            scored.append(SessionScore(session_id, score, frozenset(), (), groups, last_ms))
+    return sorted(scored, key=lambda one: (-one.score, -one.best_ms))
+
+
+def _titled(
+    connection: Connection, streams: Sequence[int], asked: Query
+) -> dict[int, tuple[int, frozenset[int]]]:
+    """By session whose title holds words of the query: its last time, and the groups of those words."""
     if not asked.terms or not streams:
-        return []
+        return {}
+    statement = _SQLITE if connection.dialect.name == "sqlite" else _POSTGRES
     listed = ", ".join(str(one) for one in streams)
-    known = rows(
-        connection,
-        f"SELECT id, last_ms, title FROM session WHERE stream_id IN ({listed}) AND title != '' LIMIT :limit",
-        {"limit": MAX_TITLES},
-    )
-    # Folded in one piece, which costs a small part of one by one.
-    folded = fold("\n".join([title.replace("\n", " ") for _, _, title in known])).split("\n")
-    groups: dict[int, set[int]] = {}
-    for term in asked.terms:
-        for surface in term.surfaces:
-            for place, title in enumerate(folded):
-                if surface in title:
-                    groups.setdefault(place, set()).add(term.group)
-    best = sorted(groups, key=lambda place: (-len(groups[place]), -known[place][1]))
-    return [
-        SessionScore(
-            known[place][0],
-            TITLE_WEIGHT * len(groups[place]),
-            frozenset(),
-            (),
-            frozenset(groups[place]),
-            known[place][1],
-        )
-        for place in best
-    ]
+    ((ids, times, titles),) = rows(connection, statement.format(streams=listed), {})
+    text = fold(titles or "")
+    wanted = [(surface, term.group) for term in asked.terms for surface in term.surfaces if surface in text]
+    if not wanted:
+        return {}
+    found: dict[int, tuple[int, frozenset[int]]] = {}
+    for session_id, last_ms, title in zip(ids.split(), times.split(), text.split("\n"), strict=True):
+        groups = [group for surface, group in wanted if surface in title]
+        if groups:
+            found[int(session_id)] = (int(last_ms), frozenset(groups))
+    return found

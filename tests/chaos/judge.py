@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,9 @@ def _judge_place(verdict: Verdict, place: Place, in_flight: Collection[int]) -> 
     for number in place.asked:
         verdict.sent += 1
         found = seen[number]
-        verdict.torn += found.torn
+        if found.torn:
+            verdict.torn += 1
+            verdict.faults.append(f"left over: {place.name} question {number}: {found}")
         if len(found.whole) == 1 and not found.repeated:
             verdict.answered += 1
             assert found.begins is not None
@@ -84,7 +87,7 @@ def _judge_place(verdict: Verdict, place: Place, in_flight: Collection[int]) -> 
 
 def _judge_order(verdict: Verdict, place: Place, answered: Sequence[int]) -> None:
     rank = {number: at for at, number in enumerate(place.asked)}
-    for before, after in zip(answered, answered[1:], strict=False):
+    for before, after in pairwise(answered):
         if rank[after] < rank[before]:
             verdict.disorder += 1
             verdict.faults.append(f"disorder: {place.name}: {before} was answered before {after}")

@@ -31,8 +31,8 @@ PEOPLE = (
 class Place:
     """`say` writes as a person; `shown` are the bot's messages as they read now, in order.
 
-    `asked` are the numbers of what was said, in order. `ordered` is false where each question has a thread of
-    its own, so that none waits for another.
+    `asked` are the numbers of what was said, in order; `new` begins a new session. `ordered` is false where
+    each question has a thread of its own, so that none waits for another.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Place:
     people: Sequence[Person]
     say: Callable[[Person, str], Awaitable[object]]
     shown: Callable[[], list[str]]
-    new: str = ""
+    new: Callable[[], Awaitable[object]] | None = None
     ordered: bool = True
     asked: list[int] = field(default_factory=list)
 
@@ -88,7 +88,7 @@ def _telegram_chat(program: Installed, person: Person) -> Place:
         (person,),
         say,
         lambda: program.telegram.texts(person.telegram),
-        new="/new",
+        new=lambda: say(person, "/new"),
     )
 
 
@@ -100,7 +100,7 @@ def _discord_chat(program: Installed, person: Person) -> Place:
         program.discord.world.user(person.discord)
         return program.discord.texts(program.discord.direct_chat(person.discord))
 
-    return Place(f"discord {person.name}", "discord", (person,), say, shown, new="/new")
+    return Place(f"discord {person.name}", "discord", (person,), say, shown, new=lambda: say(person, "/new"))
 
 
 def _slack_chat(program: Installed, person: Person) -> Place:
@@ -110,14 +110,20 @@ def _slack_chat(program: Installed, person: Person) -> Place:
     def shown() -> list[str]:
         return program.slack.texts(program.slack.workspace.direct_channel(person.slack).id)
 
-    return Place(f"slack {person.name}", "slack", (person,), say, shown, new="!new")
+    return Place(f"slack {person.name}", "slack", (person,), say, shown, new=lambda: say(person, "!new"))
 
 
 def _telegram_room(program: Installed) -> Place:
     async def say(who: Person, text: str) -> None:
         await program.telegram.group_message(HARBOUR, who.telegram, text)
 
-    return Place("telegram room", "telegram", PEOPLE, say, lambda: program.telegram.texts(HARBOUR))
+    async def begin_anew() -> None:
+        command = f"/new@{program.telegram.me['username']}"
+        await program.telegram.group_message(HARBOUR, PEOPLE[0].telegram, command, mention=False)
+
+    return Place(
+        "telegram room", "telegram", PEOPLE, say, lambda: program.telegram.texts(HARBOUR), new=begin_anew
+    )
 
 
 def _discord_room(program: Installed) -> Place:
@@ -125,7 +131,12 @@ def _discord_room(program: Installed) -> Place:
         await program.discord.channel_message(program.discord.general, who.discord, text)
 
     return Place(
-        "discord room", "discord", PEOPLE, say, lambda: program.discord.texts(program.discord.general)
+        "discord room",
+        "discord",
+        PEOPLE,
+        say,
+        lambda: program.discord.texts(program.discord.general),
+        new=lambda: say(PEOPLE[0], "/new"),
     )
 
 
@@ -139,7 +150,12 @@ def _slack_room(program: Installed) -> Place:
         root.append(stamp)
 
     return Place(
-        "slack room", "slack", PEOPLE, say, lambda: program.slack.texts(BOARD, root[0]) if root else []
+        "slack room",
+        "slack",
+        PEOPLE,
+        say,
+        lambda: program.slack.texts(BOARD, root[0]) if root else [],
+        new=lambda: say(PEOPLE[0], "new"),
     )
 
 

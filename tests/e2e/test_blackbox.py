@@ -166,9 +166,11 @@ async def test_a_wrong_token_is_one_sentence_and_the_other_platforms_work(
         "discord": (program.discord, chats.on_discord),
         "slack": (program.slack, chats.on_slack),
     }
-    places.pop(variable.split("_")[0].lower())
+    refused = variable.split("_")[0].lower()
+    places.pop(refused)
     async with program.running() as running:
         await running.says(variable)
+        await program.connected(but=refused)
         await say_everywhere(program, "hello")
         for emulator, shown in places.values():
             await emulator.wait_for(lambda shown=shown: "You said: hello" in shown(), DEADLINE_S)  # type: ignore[misc]

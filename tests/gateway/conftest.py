@@ -16,9 +16,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL, make_url
 
-from tests.emulators.openai import OpenAIEmulator
-from tests.emulators.telegram import TelegramEmulator
-from tests.gateway.small_house import SmallHouse
+from tests.gateway.small_house import SmallHouse, small_house
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.migrate import migrate_now
 
@@ -124,10 +122,13 @@ def _written(url: URL) -> str:
 @pytest.fixture
 async def house(tmp_path: Path, database: Database, database_url: str) -> AsyncIterator[SmallHouse]:
     """A program to run, with one platform and a scripted model; breaches of either's rules fail the test."""
-    async with (
-        TelegramEmulator().running() as telegram,
-        OpenAIEmulator().running() as model,
-        OpenAIEmulator().running() as namer,
-    ):
-        yield SmallHouse(tmp_path, telegram, model, namer, database, database_url)
-        assert [*telegram.violations, *model.violations, *namer.violations] == []
+    async with small_house(tmp_path, database, database_url) as made:
+        yield made
+
+
+@pytest.fixture
+async def sqlite_house(
+    tmp_path: Path, sqlite_database: Database, sqlite_url: str
+) -> AsyncIterator[SmallHouse]:
+    async with small_house(tmp_path, sqlite_database, sqlite_url) as made:
+        yield made

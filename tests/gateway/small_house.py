@@ -111,6 +111,17 @@ class SmallHouse:
         await eventually(partial(self.database.read, lambda c: bool(met(c))), timeout_s)
 
 
+@asynccontextmanager
+async def small_house(home: Path, database: Database, url: str) -> AsyncIterator[SmallHouse]:
+    async with (
+        TelegramEmulator().running() as telegram,
+        OpenAIEmulator().running() as model,
+        OpenAIEmulator().running() as namer,
+    ):
+        yield SmallHouse(home, telegram, model, namer, database, url)
+        assert [*telegram.violations, *model.violations, *namer.violations] == []
+
+
 async def eventually(met: Callable[[], Any], timeout_s: float = 15.0) -> None:
     """Returns when `met` gives something true."""
     async with asyncio.timeout(timeout_s):

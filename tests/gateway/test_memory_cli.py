@@ -5,9 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 from sqlalchemy import select
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from trunkline.gateway import cli
 from trunkline.gateway.config import write_config

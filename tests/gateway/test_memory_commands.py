@@ -1,5 +1,6 @@
 """`/memory` as a person uses it: what they see, change, take back and approve."""
 
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from tests.gateway.memory_desk import ANA, BO, Typing, typing
+from trunkline.adapters.discord import DiscordAdapter
 from trunkline.agent.memory.operations import Operation
 from trunkline.agent.memory.outcomes import Failed, Held, Unchanged, Written
 from trunkline.agent.scope import RoomScope
@@ -58,6 +60,23 @@ async def test_a_date_of_another_year_says_so_and_chinese_is_chinese(desk: Typin
 
     assert f"{TEA} (Discord, 3 May 2024)" in await desk.type("/memory")
     assert f"{TEA} (Discord, 2024年5月3日)" in await desk.type("/memory list", language="zh-CN")
+
+
+async def test_an_entry_is_shown_as_it_was_written_whatever_markup_it_holds(desk: Typing) -> None:
+    written = (
+        "# Not a heading",
+        "2. not a list",
+        "likes *stars* and snake_case_names",
+        "see [this](http://a.b)",
+    )
+    await desk.model_adds(*written)
+    discord = DiscordAdapter("token", commands=())
+
+    shown = discord.render(await desk.type("/memory"))[0].text
+
+    plain = re.sub(r"\\(.)", r"\1", shown)
+    for number, entry in enumerate(written, 1):
+        assert f"{number}. {entry} (Discord" in plain
 
 
 async def test_nobody_sees_or_changes_what_is_somebody_elses(desk: Typing) -> None:

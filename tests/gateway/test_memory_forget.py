@@ -50,7 +50,7 @@ def said(role: str, content: str, **more: object) -> NewMessage:
 
 
 async def full_of_copies(desk: Typing) -> None:
-    """The fact is in the store, a backup, the journal in two wordings, a frozen prompt, a snapshot, sent bytes,
+    """The fact is in the store, a backup, the journal (two wordings), a frozen prompt, a snapshot, sent text,
     a call of the tool and its result, an answer in the outbox, and in what the two of them said."""
     known = MemorySnapshot(user=(FACT, TEA))
     limits = desk.house.memory.limits
@@ -101,6 +101,25 @@ async def test_a_forgotten_fact_leaves_no_trace_in_any_file(on_sqlite: Typing) -
     assert files_with(home, SECRET_WORD) == []
     assert files_with(home, "zoologist") == []
     assert (await on_sqlite.house.memory.read(ANA)).user == (TEA,)
+
+
+async def test_no_trace_is_left_among_thousands_of_pages_either(on_sqlite: Typing) -> None:
+    """Cells that moved between pages, overflow pages and index segments have held the words, too."""
+    for batch in range(40):
+        filler = f"message {batch} of many, about nothing in particular " * (1 + 37 * batch % 190)
+        spoken = f"{filler} {FACT if batch % 3 == 0 else TEA} {filler}"
+        opened, _ = await on_sqlite.conversation(
+            *(said("user", f"{spoken} {n}", sent=f"{fence([f'- added: {FACT}'])} {n}") for n in range(20))
+        )
+        key = SessionKey("discord", "bot", "dm-200")
+        await on_sqlite.house.database.write(lambda c, k=key: sessions.end(c, k, "new", now_ms()))  # type: ignore[misc]
+        await on_sqlite.model_adds(f"User likes tea number {batch}.", target="memory", session=opened, turn=0)
+    await on_sqlite.model_adds(FACT)
+
+    await on_sqlite.type(f"/memory forget {SECRET_WORD}")
+    await on_sqlite.type("/memory forget 1 transcript")
+
+    assert files_with(on_sqlite.house.config.home, SECRET_WORD) == []
 
 
 async def test_words_typed_to_forget_are_gone_from_the_command_too(on_sqlite: Typing) -> None:

@@ -13,7 +13,7 @@ from trunkline.agent.memory.outcomes import Failed
 from trunkline.agent.ports import SearchQuery
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.payloads import load_outbound
-from trunkline.gateway.private_mode import KEPT_MS, erase_due
+from trunkline.gateway.private_mode import KEPT_MS, end, erase_due
 from trunkline.gateway.state import outbox, sessions, turns
 from trunkline.gateway.state.records import Session, SessionKey
 from trunkline.gateway.state.schema import inbox, message, session
@@ -99,9 +99,8 @@ async def test_the_clock_erases_it_after_a_day_and_the_person_is_told(desk: Typi
     assert await erase_due(desk.house.database, now_ms() + KEPT_MS - 60_000) == ()
     assert await messages(desk) == 2
 
-    (expired,) = await erase_due(desk.house.database, now_ms() + KEPT_MS + 1000)
+    assert await erase_due(desk.house.database, now_ms() + KEPT_MS + 1000) == (DISCORD,)
 
-    assert expired.key == DISCORD
     assert await messages(desk) == 0
     assert await desk.house.database.read(lambda c: sessions.find_open(c, DISCORD)) is None
     rows = await desk.house.database.read(
@@ -112,26 +111,25 @@ async def test_the_clock_erases_it_after_a_day_and_the_person_is_told(desk: Typi
     assert await erase_due(desk.house.database, now_ms() + 2 * KEPT_MS) == ()
 
 
-async def test_one_that_ended_in_another_way_is_erased_without_a_word(desk: Typing) -> None:
+async def test_one_that_ended_in_another_way_is_erased_and_the_person_told(desk: Typing) -> None:
     await talk(desk)
     await desk.house.database.write(lambda c: sessions.end(c, DISCORD, "resumed another", now_ms()))
 
-    assert await erase_due(desk.house.database, now_ms()) == ()
+    assert await erase_due(desk.house.database, now_ms()) == (DISCORD,)
 
     assert await messages(desk) == 0
+    assert await erase_due(desk.house.database, now_ms()) == ()
 
 
 async def test_an_answer_on_its_way_is_delivered_first_and_erased_then(desk: Typing) -> None:
     _, turn = await desk.conversation(said("user", WORD), private=True)
     await plan(desk, turn)
-    await desk.house.database.write(lambda c: sessions.end(c, DISCORD, "new", now_ms()))
-
-    await erase_due(desk.house.database, now_ms())
+    assert await end(desk.house.database, DISCORD, "new")
     row = await desk.house.database.read(lambda c: c.execute(select(outbox_table)).one())
     assert WORD in row.payload
 
     await desk.house.database.write(lambda c: outbox.mark_sent(c, row.id, "m1", row.payload, now_ms()))
-    await erase_due(desk.house.database, now_ms())
+    assert await erase_due(desk.house.database, now_ms()) == ()
     row = await desk.house.database.read(lambda c: c.execute(select(outbox_table)).one())
     assert row.payload == ""
 
@@ -163,7 +161,7 @@ async def test_no_byte_of_it_is_left_in_any_file(tmp_path: Path, sqlite_url: str
 
 
 async def test_the_ids_of_what_was_erased_are_given_to_nobody_else(desk: Typing) -> None:
-    """The outbox names answers by their turn: another turn of that number would edit the old one's messages."""
+    """The outbox names answers by their turn: another of that number would edit the old one's messages."""
     _, turn = await talk(desk)
     await desk.house.database.write(lambda c: sessions.end(c, DISCORD, "new", now_ms()))
     await erase_due(desk.house.database, now_ms())

@@ -1,7 +1,11 @@
 """The router: stored once, the right thing asked for, strangers given a code and nothing else."""
 
+import asyncio
 import re
+import sqlite3
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from sqlalchemy import Connection, select
 
@@ -10,10 +14,11 @@ from trunkline.adapters.base import InboundKind, InboundMessage, Sender
 from trunkline.gateway import identity
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.payloads import load_inbound, load_outbound
-from trunkline.gateway.router import NOTHING, Stored, store
+from trunkline.gateway.router import NOTHING, Router, Stored, store
 from trunkline.gateway.settings import parse_settings
 from trunkline.gateway.state import people, sessions
-from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.database import BUSY_TIMEOUT_MS, Database
+from trunkline.gateway.state.migrate import migrate_now
 from trunkline.gateway.state.records import SessionKey
 from trunkline.gateway.state.schema import inbox, outbox
 
@@ -182,3 +187,83 @@ async def test_the_owner_opens_a_room_from_inside_it_and_nobody_else_can(databas
 
     assert (await take(database, by_bo)).wake is None
     assert (await take(database, allow)).wake == SessionKey("telegram", "bot", "-999")
+
+
+async def test_a_backlog_that_is_too_old_is_answered_with_one_sentence_and_kept(database: Database) -> None:
+    long_ago = datetime.now(UTC) - timedelta(days=2)
+    for text in ("an old note", "another"):
+        stored = await take(database, replace(direct(text), sent_at=long_ago))
+        assert stored.wake is None
+
+    (sentence,) = await planned(database)
+    assert "too long ago" in sentence
+    rows = await database.read(lambda c: c.execute(select(inbox).order_by(inbox.c.id)).all())
+    assert [(row.state, row.reason, load_inbound(row.payload).text) for row in rows] == [
+        ("done", "too old", "an old note"),
+        ("done", "too old", "another"),
+    ]
+
+
+async def test_a_control_command_for_the_process_before_is_not_run(database: Database) -> None:
+    early = replace(command("stop"), sent_at=datetime.now(UTC) - timedelta(minutes=1))
+
+    assert await database.write(lambda c: _store_at(c, early, started_ms=NOW)) == NOTHING
+    assert await planned(database) == []
+
+
+async def test_a_control_command_is_run_although_the_platforms_clock_is_a_little_behind(
+    database: Database,
+) -> None:
+    just_now = replace(command("stop"), sent_at=datetime.now(UTC) - timedelta(seconds=2))
+
+    assert (await database.write(lambda c: _store_at(c, just_now, started_ms=NOW))).control is not None
+
+
+def _store_at(connection: Connection, message: InboundMessage, *, started_ms: int) -> Stored:
+    identity.assert_config(connection, SETTINGS, NOW)
+    return store(connection, message, SETTINGS, NOW, started_ms)
+
+
+async def test_an_unknown_command_in_a_room_is_another_bots_unless_we_are_named(database: Database) -> None:
+    other = replace(in_room("Berlin", mention=False), kind=InboundKind.COMMAND, command="weather")
+    ours = replace(in_room("Berlin"), kind=InboundKind.COMMAND, command="weather")
+
+    assert await take(database, other) == NOTHING
+    assert (await take(database, ours)).wake is not None
+
+
+async def test_an_owner_who_could_not_be_told_of_a_closed_room_is_told_later(database: Database) -> None:
+    assert await take(database, in_room("hi bot", user="777", room="-999")) == NOTHING
+
+    def begin(connection: Connection) -> None:
+        account = people.find_account(connection, "telegram", "", "100")
+        assert account is not None
+        stream = people.stream_of(connection, account_id=account.id, room_id=None)
+        key = SessionKey("telegram", "bot", "100")
+        sessions.start(connection, key, stream, prompt="p", snapshot="", model="m", now_ms=NOW)
+
+    await database.write(begin)
+
+    assert await take(database, in_room("hi bot", user="777", room="-999")) == Stored(
+        send_to=(("telegram", "100"),)
+    )
+
+
+async def test_a_database_locked_by_another_process_keeps_no_message_out(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    woken: list[SessionKey] = []
+    with Database.sqlite(path) as database:
+        migrate_now(database)
+        await database.write(lambda c: identity.assert_config(c, SETTINGS, NOW))
+        router = Router(
+            database, SETTINGS, wake=woken.append, control=lambda _: None, kick=lambda _, __: None
+        )
+        foreign = sqlite3.connect(path)
+        foreign.execute("BEGIN IMMEDIATE")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(router.accept(direct("hello")))
+            await asyncio.sleep(BUSY_TIMEOUT_MS / 1000 + 1)
+            foreign.rollback()
+        foreign.close()
+
+    assert woken == [SessionKey("telegram", "bot", "100")]

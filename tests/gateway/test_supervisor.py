@@ -1,4 +1,4 @@
-"""The supervisor and the platforms' runner: what is lost comes back, what is hopeless rests, one process each."""
+"""Supervisor and runner of the platforms: what is lost comes back, what is hopeless rests, one process each."""
 
 import asyncio
 from collections.abc import Callable
@@ -111,9 +111,7 @@ async def test_a_second_process_waits_for_the_first_to_leave_and_then_takes_over
 
     async with asyncio.TaskGroup() as group:
         with claim("telegram", secret, "the old process"):
-            program = group.create_task(
-                house.serve(Platform("telegram", house.adapter, lock_secret=secret))
-            )
+            program = group.create_task(house.serve(Platform("telegram", house.adapter, lock_secret=secret)))
             await eventually(told)
             assert house.telegram.calls == []
         await house.telegram.wait_for(lambda: house.telegram.is_polled)

@@ -1,4 +1,4 @@
-"""Turns from the inbox to the outbox: fenced, counted, stoppable, and answered with a sentence when they fail."""
+"""Turns from the inbox to the outbox: fenced, counted, stoppable, answered with a sentence when they fail."""
 
 import asyncio
 import json
@@ -18,8 +18,8 @@ from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.messages import NewMessage, add_message
 from trunkline.gateway.state.records import SessionKey
-from trunkline.gateway.state.schema import message, outbox, step, turn, usage
 from trunkline.gateway.state.schema import inbox as inbox_table
+from trunkline.gateway.state.schema import message, outbox, step, turn, usage
 from trunkline.gateway.state.turns import StoreRecorder, TurnRow
 
 NOW = 1_800_000_000_000
@@ -251,9 +251,9 @@ async def _store(house: SmallHouse, payload: str) -> None:
 
 
 async def test_a_message_that_fails_three_times_is_set_aside_and_its_author_told(
-    sqlite_only: SmallHouse,
+    sqlite_house: SmallHouse,
 ) -> None:
-    house = sqlite_only
+    house = sqlite_house
     await house.database.write(
         lambda c: c.execute(
             text(
@@ -272,13 +272,6 @@ async def test_a_message_that_fails_three_times_is_set_aside_and_its_author_told
     (dead,) = await house.rows(inbox_table, inbox_table.c.state == "dead")
     assert json.loads(dead.payload)["text"] == "poison"
     assert "running" not in {row.state for row in await house.rows(turn)}
-
-
-@pytest.fixture
-def sqlite_only(house: SmallHouse) -> SmallHouse:
-    if not house.database.is_sqlite:
-        pytest.skip("the fault is made with a trigger of SQLite")
-    return house
 
 
 async def test_a_person_suspended_while_their_message_waited_is_not_answered(house: SmallHouse) -> None:
