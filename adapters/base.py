@@ -153,8 +153,9 @@ class OutboundMessage:
     """One message to send or to put in place of an own one.
 
     `nonce` (at most 25 characters) names the outbox row, so that a platform that can do so refuses
-    a double. `repeated` says that an earlier call under this nonce may have arrived. `mention` is the one user id that may be pinged. `ephemeral` asks for an answer only the
-    asker sees, where the interaction allows it. `quiet` asks for no notification.
+    a double. `repeated` says that an earlier call under this nonce may have arrived. `mention` is the one
+    user id that may be pinged. `ephemeral` asks for an answer only the asker sees, where the interaction
+    allows it. `quiet` asks for no notification.
     """
 
     to: ChatRef

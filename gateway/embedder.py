@@ -20,13 +20,14 @@ from trunkline.agent.openai_client_sdk import OPENAI_URL, Endpoint, Timeouts, op
 from trunkline.gateway.config import Config
 from trunkline.gateway.state import embedding
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.embedding import Meaning
+from trunkline.gateway.state.embedding import Meaning, Shelf
 from trunkline.gateway.state.search import Move
 
 log = logging.getLogger(__name__)
 
 BATCH = 32
 POLL_S = 5.0
+MAX_STREAMS = 100
 FAILED_PAUSE_S = 60.0
 PROGRESS_EVERY = 1000
 QUESTION_TIMEOUT_S = 3.0
@@ -171,15 +172,20 @@ class Embedding:
     def __init__(self, database: Database, embedder: Embedder) -> None:
         self._database = database
         self._embedder = embedder
+        self._shelf = Shelf(embedder.model)
 
     async def run(self) -> None:
         numbers: dict[int, int] | None = None
         while True:
             try:
                 current = await self._database.read(embedding.last_numbers)
-                if current != numbers:
+                if numbers is None:
                     await self.catch_up()
-                    numbers = current
+                elif grown := [one for one, number in current.items() if numbers.get(one) != number]:
+                    await self.catch_up(streams=grown[:MAX_STREAMS])
+                    left = set(grown[MAX_STREAMS:])
+                    current = {one: number for one, number in current.items() if one not in left}
+                numbers = current
             except EmbeddingFailed as failed:
                 log.warning("messages are not embedded: %s", failed)
                 await asyncio.sleep(FAILED_PAUSE_S)
@@ -187,16 +193,24 @@ class Embedding:
                 log.warning("messages are not embedded: %s", type(error).__name__)
             await asyncio.sleep(POLL_S)
 
-    async def catch_up(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """Embeds the messages that lack a vector of this model; returns how many. Raises EmbeddingFailed."""
+    async def catch_up(
+        self,
+        progress: Callable[[int, int], None] | None = None,
+        streams: Sequence[int] | None = None,
+    ) -> int:
+        """Embeds the messages that lack a vector of this model, of some streams or with None of all.
+
+        Returns how many; `progress` gets done and total. Raises EmbeddingFailed.
+        """
         embedder, after, done = self._embedder, 0, 0
-        total = await self._database.read(lambda c: embedding.count_lacking(c, embedder.model))
+        total = await self._database.read(lambda c: embedding.count_lacking(c, embedder.model, streams))
         while total:
 
             def read(connection: Connection, after: int = after) -> tuple[embedding.Passage, ...]:
                 return embedding.passages_lacking(
                     connection,
                     embedder.model,
+                    streams,
                     after,
                     BATCH,
                     before=embedder.before,
@@ -218,7 +232,8 @@ class Embedding:
                 progress(done, total)
             if done % PROGRESS_EVERY < BATCH <= done:
                 log.info("messages embedded: %s of %s", done, total)
-        await self._database.write(lambda c: embedding.drop_others(c, embedder.model))
+        if streams is None:
+            await self._database.write(lambda c: embedding.drop_others(c, embedder.model))
         return done
 
     async def prepared(self, text: str) -> Move | None:
@@ -227,7 +242,7 @@ class Embedding:
         if meaning is None:
             return None
         return lambda connection, reach, found, without: embedding.move_by_meaning(
-            connection, meaning, reach, found, without
+            connection, meaning, self._shelf, reach, found, without
         )
 
     async def _meaning_of(self, text: str) -> Meaning | None:

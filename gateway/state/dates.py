@@ -1,4 +1,7 @@
-"""Days that a question names, so that what was said on them ranks higher. Plain forms only."""
+"""Days that a question names, so that what was said on them ranks higher; and whether it asks for the latest.
+
+Plain forms only.
+"""
 
 import re
 from collections.abc import Iterator
@@ -41,6 +44,13 @@ _RELATIVE = (
 )
 
 
+_RECENT = re.compile(
+    r"\b(?:latest|newest|most recent|recently|lately|last time|these days|nowadays)\b"
+    r"|最近|近来|近來|上次|上一次|目前|如今",
+    re.I,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Day:
     """A day, month or year as far as it was named; or a span of days, `first` to `last`."""
@@ -69,6 +79,10 @@ class Day:
 
 MAX_CHARS = 4000
 YEAR_ONLY, MONTH_ONLY, NEAR_DAY, OTHER_DAY = 0.1, 0.6, 0.6, 0.4
+
+
+def asks_for_recent(text: str) -> bool:
+    return _RECENT.search(text[:MAX_CHARS]) is not None
 
 
 def named_days(text: str, today: date) -> tuple[Day, ...]:

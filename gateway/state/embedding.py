@@ -4,12 +4,14 @@ Loaded only where `search.semantic` is on. What makes the vectors is `gateway.em
 are rows, never compared across models, and read within the scope of a search only.
 """
 
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, delete, exists, func, insert, or_, select, text
+from sqlalchemy import Connection, delete, exists, func, insert, or_, select
 
 from trunkline.gateway.state import fulltext
 from trunkline.gateway.state.fulltext import Reach
@@ -26,8 +28,9 @@ from trunkline.gateway.state.schema import (
 
 SAID = (fulltext.USER, fulltext.ASSISTANT)
 
-# A search compares the newest vectors of each of its streams, this many of them at most.
-MAX_VECTORS = 60_000
+# As much as 170,000 messages take with 384 numbers each.
+SHELF_BYTES = 256 * 2**20
+
 # Sessions that only their meaning brings in, and how many deviations above the scope's mean they must be.
 MAX_BROUGHT = 10
 MIN_DEVIATIONS = 1.5
@@ -59,12 +62,20 @@ class _Near(NamedTuple):
     created_ms: int
 
 
-def count_lacking(connection: Connection, model: str) -> int:
-    return connection.execute(select(func.count()).where(*_lacks(model))).scalar_one()
+def count_lacking(connection: Connection, model: str, streams: Sequence[int] | None) -> int:
+    """How many messages have no vector of this model; in some streams, or with None in all."""
+    return connection.execute(select(func.count()).where(*_lacks(model, streams))).scalar_one()
 
 
 def passages_lacking(
-    connection: Connection, model: str, after: int, limit: int, *, before: int, max_chars: int
+    connection: Connection,
+    model: str,
+    streams: Sequence[int] | None,
+    after: int,
+    limit: int,
+    *,
+    before: int,
+    max_chars: int,
 ) -> tuple[Passage, ...]:
     """The next messages above the id `after` without a vector of this model, each with `before` earlier ones.
 
@@ -72,7 +83,7 @@ def passages_lacking(
     """
     ids = connection.execute(
         select(indexed_message.c.id, indexed_message.c.session_id, indexed_message.c.seq)
-        .where(*_lacks(model), indexed_message.c.id > after)
+        .where(*_lacks(model, streams), indexed_message.c.id > after)
         .order_by(indexed_message.c.id)
         .limit(limit)
     ).all()
@@ -82,9 +93,10 @@ def passages_lacking(
 
 
 def store(connection: Connection, model: str, vectors: Sequence[tuple[int, Sequence[float]]]) -> None:
-    """Keeps vectors by message id. One of a message that was deleted meanwhile is dropped."""
+    """Keeps vectors by message id. One of a message that was taken back meanwhile is dropped."""
     ids = [one for one, _ in vectors]
-    kept = set(connection.execute(select(message.c.id).where(message.c.id.in_(ids))).scalars())
+    indexed = select(indexed_message.c.id).where(indexed_message.c.id.in_(ids))
+    kept = set(connection.execute(indexed).scalars())
     connection.execute(delete(embedding).where(embedding.c.message_id.in_(ids), embedding.c.model == model))
     rows = []
     for one, values in vectors:
@@ -108,14 +120,19 @@ def last_numbers(connection: Connection) -> dict[int, int]:
 
 
 def move_by_meaning(
-    connection: Connection, meaning: Meaning, reach: Reach, found: list[SessionScore], without: str | None
+    connection: Connection,
+    meaning: Meaning,
+    shelf: "Shelf",
+    reach: Reach,
+    found: list[SessionScore],
+    without: str | None,
 ) -> list[SessionScore]:
     """The scores of a search, each moved by how near its session is: best first.
 
     Both kinds of score are taken in deviations from their mean over the scope (words + weight x meaning), on
     the scale of the words. `without` is the public id of a session that meaning alone must not bring in.
     """
-    near = _nearest(connection, meaning, reach)
+    near = _nearest(connection, meaning, reach, shelf)
     if len(near) < 2:
         return found
     by_words = {one.session_id: one for one in found}
@@ -140,45 +157,125 @@ def move_by_meaning(
     return sorted(both, key=lambda one: (-one.score, -one.best_ms))
 
 
-def _nearest(connection: Connection, meaning: Meaning, reach: Reach) -> list[_Near]:
-    rows: list[Any] = []
-    for one in reach.streams:
-        rows += _vectors(connection, meaning.model, one, reach)
-    if not rows:
-        return []
+def _nearest(connection: Connection, meaning: Meaning, reach: Reach, shelf: "Shelf") -> list[_Near]:
     question = np.asarray(meaning.vector, dtype=np.float32)
-    matrix = np.frombuffer(b"".join([row[4] for row in rows]), dtype=np.float32).reshape(len(rows), -1)
-    closeness = matrix @ question
-    best: dict[int, int] = {}
-    for place in np.argsort(closeness, kind="stable").tolist():  # later ones are nearer
-        best[rows[place][1]] = place
-    return [
-        _Near(session_id, float(closeness[place]), rows[place][2], rows[place][3])
-        for session_id, place in best.items()
-    ]
+    near: dict[int, _Near] = {}
+    for one in reach.streams:
+        held = shelf.vectors_of(connection, one)
+        wanted = held.within(reach)
+        if not len(wanted) or held.matrix.shape[1] != len(question):
+            continue
+        closeness = (held.matrix @ question)[wanted]
+        of = held.sessions[wanted]
+        order = np.lexsort((-closeness, of))
+        nearest = order[np.flatnonzero(np.diff(of[order], prepend=-1))]
+        for place in nearest.tolist():
+            at = wanted[place]
+            near[int(of[place])] = _Near(
+                int(of[place]), float(closeness[place]), int(held.seqs[at]), int(held.times[at])
+            )
+    return list(near.values())
 
 
-def _vectors(connection: Connection, model: str, one: int, reach: Reach) -> Sequence[Any]:
-    """The newest vectors of a stream. What was taken back has left the index, and so is not among them."""
-    low, high = fulltext.span(one)
-    values: dict[str, Any] = {"low": low, "high": high, "model": model, "limit": MAX_VECTORS}
-    filters = ""
-    for name, sign, bound in (("since", ">=", reach.since_ms), ("until", "<=", reach.until_ms)):
-        if bound is not None:
-            filters += f" AND m.created_ms {sign} :{name}"
-            values[name] = bound
-    roles = ", ".join(str(role) for role in reach.roles if role in SAID) or "-1"
-    statement = (
-        "SELECT m.id, m.session_id, m.seq, m.created_ms, e.vector FROM embedding e "
-        f"JOIN indexed_message m ON m.id = e.message_id WHERE e.message_id BETWEEN :low AND :high "
-        f"AND e.model = :model AND m.role IN ({roles}){filters} ORDER BY e.message_id DESC LIMIT :limit"
-    )
-    return connection.execute(text(statement), values).all()
+@dataclass(frozen=True, slots=True)
+class _Vectors:
+    """The vectors of one stream by message id, with what a search needs of their messages, as arrays."""
+
+    ids: Any
+    sessions: Any
+    seqs: Any
+    times: Any
+    roles: Any
+    matrix: Any
+
+    @classmethod
+    def read(cls, connection: Connection, model: str, stream_id: int, after: int) -> "_Vectors":
+        low, high = fulltext.span(stream_id)
+        rows = fulltext.rows(
+            connection,
+            "SELECT m.id, m.session_id, m.seq, m.created_ms, m.role, e.vector FROM embedding e "
+            "JOIN indexed_message m ON m.id = e.message_id WHERE e.message_id > :after "
+            "AND e.message_id BETWEEN :low AND :high AND e.model = :model ORDER BY e.message_id",
+            {"after": after, "low": low, "high": high, "model": model},
+        )
+        columns = list(zip(*rows, strict=True)) or [()] * 6
+        ids, sessions, seqs, times, roles = [np.asarray(column, dtype=np.int64) for column in columns[:5]]
+        matrix = np.frombuffer(b"".join(columns[5]), dtype=np.float32)
+        matrix = matrix.reshape(len(rows), -1) if rows else matrix.reshape(0, 0)
+        return cls(ids, sessions, seqs, times, roles, matrix)
+
+    @property
+    def last_id(self) -> int:
+        return int(self.ids[-1]) if len(self.ids) else 0
+
+    def followed_by(self, more: "_Vectors") -> "_Vectors":
+        if not len(self.ids) or not len(more.ids):
+            return self if len(self.ids) else more
+        parts = ((getattr(self, name), getattr(more, name)) for name in self.__slots__)
+        return _Vectors(*(np.concatenate(pair) for pair in parts))
+
+    def within(self, reach: Reach) -> Any:
+        """The places of those that a search may look at."""
+        kept = np.isin(self.roles, [role for role in reach.roles if role in SAID])
+        if reach.since_ms is not None:
+            kept &= self.times >= reach.since_ms
+        if reach.until_ms is not None:
+            kept &= self.times <= reach.until_ms
+        return np.flatnonzero(kept)
 
 
-def _lacks(model: str) -> tuple[Any, ...]:
+class Shelf:
+    """The vectors of the streams that were searched last, in memory, so that a search reads only new ones.
+
+    Holds for one model. A stream whose vectors became fewer or were made anew is read again.
+    """
+
+    def __init__(self, model: str, max_bytes: int = SHELF_BYTES) -> None:
+        self._model = model
+        self._max_bytes = max_bytes
+        self._held: OrderedDict[int, tuple[_Vectors, tuple[int, ...]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def vectors_of(self, connection: Connection, stream_id: int) -> _Vectors:
+        now = self._state(connection, stream_id)
+        with self._lock:
+            vectors, state = self._held.get(stream_id, (None, ()))
+        if vectors is None:
+            vectors = _Vectors.read(connection, self._model, stream_id, 0)
+        elif state != now:
+            vectors = vectors.followed_by(_Vectors.read(connection, self._model, stream_id, vectors.last_id))
+            if len(vectors.ids) != now[0] or now[1] < state[1] or now[2] < state[2]:
+                vectors = _Vectors.read(connection, self._model, stream_id, 0)
+        self._keep(stream_id, vectors, now)
+        return vectors
+
+    def _state(self, connection: Connection, stream_id: int) -> tuple[int, ...]:
+        """What changes with the vectors: how many there are, and what the index counts of the stream."""
+        low, high = fulltext.span(stream_id)
+        ((size, indexed, words),) = fulltext.rows(
+            connection,
+            "SELECT (SELECT count(*) FROM embedding WHERE message_id BETWEEN :low AND :high "
+            "AND model = :model), indexed_count, indexed_words FROM stream WHERE id = :stream",
+            {"low": low, "high": high, "model": self._model, "stream": stream_id},
+        )
+        return (size, indexed, words)
+
+    def _keep(self, stream_id: int, vectors: _Vectors, state: tuple[int, ...]) -> None:
+        with self._lock:
+            self._held[stream_id] = (vectors, state)
+            self._held.move_to_end(stream_id)
+            held_bytes = sum(one.matrix.nbytes for one, _ in self._held.values())
+            while held_bytes > self._max_bytes and len(self._held) > 1:
+                _, (dropped, _) = self._held.popitem(last=False)
+                held_bytes -= dropped.matrix.nbytes
+
+
+def _lacks(model: str, streams: Sequence[int] | None) -> tuple[Any, ...]:
     has = exists().where(embedding.c.message_id == indexed_message.c.id, embedding.c.model == model)
-    return indexed_message.c.role.in_(SAID), indexed_message.c.words > 0, ~has
+    where = (indexed_message.c.role.in_(SAID), indexed_message.c.words > 0, ~has)
+    if streams is None:
+        return where
+    return (*where, or_(*(indexed_message.c.id.between(*fulltext.span(one)) for one in streams)))
 
 
 def _passage(connection: Connection, session_id: int, seq: int, before: int, max_chars: int) -> str:

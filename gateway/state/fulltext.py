@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, DBAPIError, SQLAlchemyError
 
 STREAM_BITS = 32
 
@@ -33,6 +33,10 @@ ID_BATCH = 500
 STREAM_BATCH = 200  # SQLite compounds at most 500 SELECTs
 MIN_SHARE = 20
 SAMPLED_STREAMS = 20
+
+# No such table comes as a plain error. Classes: undefined object, internal error with index corrupted.
+_SQLITE_FAULTS = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_POSTGRES_FAULTS = ("42", "XX")
 _COLUMNS = "m.id, m.session_id, m.seq, m.words, coalesce(m.account_id, 0), m.created_ms"
 TABLES = ("message_fts", "tool_fts")
 
@@ -110,6 +114,15 @@ class Posting(NamedTuple):
     words: int
     account_id: int
     created_ms: int
+
+
+def is_broken(error: SQLAlchemyError) -> bool:
+    """Whether an error of the database says that the index is damaged or gone, not only busy."""
+    if not isinstance(error, DBAPIError) or not any(table in (error.statement or "") for table in TABLES):
+        return False
+    if isinstance(error.orig, sqlite3.Error):
+        return (error.orig.sqlite_errorcode & 0xFF) in _SQLITE_FAULTS
+    return str(getattr(error.orig, "sqlstate", "")).startswith(_POSTGRES_FAULTS)
 
 
 def create_tables(connection: Connection) -> None:

@@ -12,7 +12,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, bindparam, case, delete, func, insert, or_, select, update
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from trunkline.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from trunkline.agent.ports import Role
@@ -44,6 +44,9 @@ INDEX_DEGRADED = "index.degraded"
 INDEX_ANALYSER = "index.analyser"
 
 REINDEX_BATCH = 500
+
+# Tools return logs and whole files: what they are about stands at their beginning.
+INDEXED_TOOL_CHARS = 20_000
 
 # Made once: building a statement costs more than running it.
 _ACCOUNTS = (
@@ -173,6 +176,7 @@ def set_message_state(connection: Connection, scope: Scope, ids: Iterable[int], 
     kept = [row for row in rows if row.state in VISIBLE]
     if state not in VISIBLE:
         _unindex(connection, [_searchable(dict(row._mapping)) for row in kept])
+        connection.execute(delete(embedding).where(embedding.c.message_id.in_([row.id for row in kept])))
     values: dict[str, object] = {"state": state}
     if state == "redacted":
         values |= {"content": "", "sent": None, "tool_calls": None}
@@ -191,6 +195,7 @@ def rewrite_message(connection: Connection, row: Row[Any], values: Mapping[str, 
     if changes_index:
         _unindex(connection, [_searchable(old)])
     connection.execute(update(message).where(message.c.id == row.id).values(dict(values)))
+    connection.execute(delete(embedding).where(embedding.c.message_id == row.id))
     if changes_index:
         _index(connection, [_searchable(old | dict(values))])
 
@@ -242,6 +247,14 @@ def index_is_degraded(connection: Connection) -> bool:
     """Whether the index lacks messages, because it broke or was made by another analyser."""
     facts = dict(connection.execute(_DEGRADED).all())
     return INDEX_DEGRADED in facts or facts.get(INDEX_ANALYSER, ANALYSER_VERSION) != ANALYSER_VERSION
+
+
+def mark_degraded(connection: Connection, error: SQLAlchemyError) -> None:
+    """Notes that the index broke, for `index_is_degraded`; `reindex` mends it."""
+    if get_value(connection, INDEX_DEGRADED) is None:
+        cause = getattr(error, "orig", None) or error
+        logger.error("index is broken, messages are stored without it: %s", type(cause).__name__)
+        put_value(connection, INDEX_DEGRADED, str(cause)[:200])
 
 
 def reindex(database: Database, progress: Callable[[int, int], None]) -> int:
@@ -372,7 +385,7 @@ def _index(connection: Connection, messages: Sequence[_Searchable]) -> None:
         with connection.begin_nested():
             _add_to_index(connection, messages)
     except DatabaseError as error:
-        _mark_degraded(connection, error)
+        mark_degraded(connection, error)
 
 
 def _unindex(connection: Connection, messages: Sequence[_Searchable]) -> None:
@@ -383,13 +396,7 @@ def _unindex(connection: Connection, messages: Sequence[_Searchable]) -> None:
         with connection.begin_nested():
             _take_from_index(connection, messages)
     except DatabaseError as error:
-        _mark_degraded(connection, error)
-
-
-def _mark_degraded(connection: Connection, error: DatabaseError) -> None:
-    if get_value(connection, INDEX_DEGRADED) is None:
-        logger.error("index is broken, messages are stored without it: %s", type(error.orig).__name__)
-        put_value(connection, INDEX_DEGRADED, str(error.orig)[:200])
+        mark_degraded(connection, error)
 
 
 def _add_to_index(connection: Connection, messages: Sequence[_Searchable]) -> None:
@@ -427,8 +434,9 @@ def _take_from_index(connection: Connection, messages: Sequence[_Searchable]) ->
 
 
 def _entry(one: _Searchable) -> fulltext.Entry:
-    found = analyse(one.content)
-    return fulltext.Entry(one.id, found.words, found.wholes, one.role == "tool")
+    is_tool = one.role == "tool"
+    found = analyse(one.content[:INDEXED_TOOL_CHARS] if is_tool else one.content)
+    return fulltext.Entry(one.id, found.words, found.wholes, is_tool)
 
 
 def _count_entries(connection: Connection, entries: Sequence[fulltext.Entry], sign: int) -> None:

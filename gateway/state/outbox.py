@@ -206,8 +206,8 @@ def take_back(
     """At start: what was being sent when a process died. The caller holds the platform's lock.
 
     A message that is on the platform is edited again, which harms nobody. One without an id is sent again
-    only where the platform refuses doubles or they are found, for `repeatable_ms`; elsewhere it may have arrived, so it
-    becomes `unknown`. So does a preview: the turn that is resumed goes on with it.
+    only where the platform refuses doubles or they are found, for `repeatable_ms`; elsewhere it may have
+    arrived, so it becomes `unknown`. So does a preview: the turn that is resumed goes on with it.
     """
     mine = [outbox.c.platform == platform, outbox.c.state == "sending", *_in_thread(thread)]
     is_final = outbox.c.kind != "preview"

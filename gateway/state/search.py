@@ -4,6 +4,7 @@
 The work of one search is bounded, however common the words.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
@@ -23,16 +24,18 @@ from trunkline.agent.ports import (
     TranscriptLine,
 )
 from trunkline.agent.scope import PersonScope, Scope
-from trunkline.gateway.state import transcripts
+from trunkline.gateway.state import fulltext, transcripts
 from trunkline.gateway.state.candidates import collect, leave_out, reach_of
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.dates import YEAR_ONLY, Day, named_days
+from trunkline.gateway.state.dates import YEAR_ONLY, Day, asks_for_recent, named_days
 from trunkline.gateway.state.fulltext import Reach
-from trunkline.gateway.state.messages import index_is_degraded, streams_of
+from trunkline.gateway.state.messages import index_is_degraded, mark_degraded, streams_of
 from trunkline.gateway.state.query import Query, parse
 from trunkline.gateway.state.ranking import SessionScore, Windows
 from trunkline.gateway.state.schema import person, session
 from trunkline.gateway.state.title_matches import with_titles
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -41,9 +44,14 @@ MAX_DAY_SESSIONS = 500
 
 # In units of inverse document frequency: a word of one message in 100 is worth about 4.6.
 DAY_WEIGHT = 12.0
+# For questions that ask for the latest.
+RECENT_WEIGHT = 3.0
+RECENT_HALVES_DAYS = 30
 AUTOMATION_SHARE = 0.5
 # With newest or oldest first, only sessions with this share of the best score take part.
 SORTED_SHARE = 0.5
+
+DAY_MS = 24 * 60 * 60 * 1000
 
 EXCERPT_WINDOWS = 3
 EXCERPT_CHARS = 500
@@ -113,7 +121,18 @@ class StoreSearch:
         try:
             return await self._database.read(work)
         except SQLAlchemyError as error:
+            if fulltext.is_broken(error):
+                await self._note_broken_index(error)
+                raise SearchFailed(
+                    "The search index is broken; `trunkline db reindex` makes it anew from the messages."
+                ) from error
             raise SearchFailed("The search index can't be read; `trunkline doctor` says why.") from error
+
+    async def _note_broken_index(self, fault: SQLAlchemyError) -> None:
+        try:
+            await self._database.write(lambda connection: mark_degraded(connection, fault))
+        except SQLAlchemyError as error:
+            logger.warning("index is broken and can't be marked so: %s", type(error).__name__)
 
 
 def search(
@@ -136,6 +155,8 @@ def search(
     found = with_titles(connection, streams, found, asked, alone=alone)
     if days:
         found = _with_days(connection, streams, found, days, zone, query)
+    if asks_for_recent(query.text):
+        found = _recent_first(found)
     if move is not None and asked.is_plain:
         found = move(connection, reach, found, query.exclude_session)
     rows = transcripts.sessions_by_row(connection, streams, [one.session_id for one in found[:MAX_SESSIONS]])
@@ -157,6 +178,20 @@ def _day_bonus(windows: Windows, days: Sequence[Day], zone: tzinfo) -> dict[int,
         written = datetime.fromtimestamp(posting.created_ms / 1000, zone).date()
         bonus[posting.id] = DAY_WEIGHT * max(day.closeness(written) for day in days)
     return bonus
+
+
+def _recent_first(found: Sequence[SessionScore]) -> list[SessionScore]:
+    """Adds a little for the recent: half as much for each RECENT_HALVES_DAYS before the newest."""
+    newest_ms = max((one.best_ms for one in found), default=0)
+    scored = [
+        replace(
+            one,
+            score=one.score
+            + RECENT_WEIGHT * 0.5 ** ((newest_ms - one.best_ms) / DAY_MS / RECENT_HALVES_DAYS),
+        )
+        for one in found
+    ]
+    return sorted(scored, key=lambda one: (-one.score, -one.best_ms))
 
 
 def _narrow(found: list[SessionScore], asked: Query) -> tuple[list[SessionScore], bool]:

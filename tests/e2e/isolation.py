@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, update
 
 from trunkline.agent.messages import ToolCall
+from trunkline.agent.ports import Target
 from trunkline.agent.scope import PersonId, PersonScope, RoomScope, Scope
 from trunkline.gateway.app import OpenHouse
 from trunkline.gateway.identity import LOCAL_PLATFORMS, local_account
@@ -175,8 +176,8 @@ async def plant(house: OpenHouse, roster: Roster) -> tuple[KnownSession, ...]:
 
     planted = await house.database.write(work)
     for one in roster.people:
-        for target, store in (("user", "user"), ("memory", "notes")):
-            _plant_file(house, person_scope(one.name), target, one.name, store)
+        _plant_file(house, person_scope(one.name), "user", one.name, "user")
+        _plant_file(house, person_scope(one.name), "memory", one.name, "notes")
     for place in roster.rooms:
         scope = await house.database.read(lambda c, place=place: room_scope(c, roster, place))  # type: ignore[misc]
         _plant_file(house, scope, "memory", place.name, "notes")
@@ -207,7 +208,7 @@ def _plant_session(
     return KnownSession(holder, opened.public_id, key.thread, tuple(ids))
 
 
-def _plant_file(house: OpenHouse, scope: Scope, target: Any, holder: str, store: str) -> None:
+def _plant_file(house: OpenHouse, scope: Scope, target: Target, holder: str, store: str) -> None:
     path = house.memory.path_of(scope, target)
     path.parent.mkdir(parents=True, exist_ok=True)
     entries = (f"The {TOPIC} and {marker(holder, store + entry)}.\n§\n" for entry in ("one", "two"))

@@ -5,8 +5,8 @@ import re
 from filelock import FileLock
 
 from tests.e2e.world import ANA_TELEGRAM, World
-from tests.emulators.base import Fault
 from tests.emulators.openai import Reply
+from tests.gateway.lanes import flood
 
 
 async def test_two_people_in_a_room_within_a_second_are_two_turns_with_their_names(world: World) -> None:
@@ -96,14 +96,8 @@ async def test_a_command_between_messages_comes_in_its_place(world: World) -> No
 
 
 async def test_a_flood_wait_on_one_platform_is_nothing_to_the_others(world: World) -> None:
-    body = {
-        "ok": False,
-        "error_code": 429,
-        "description": "Too Many Requests: retry after 600",
-        "parameters": {"retry_after": 600},
-    }
     async with world.running():
-        world.telegram.fail_next("sendMessage", Fault(status=429, body=body), times=50)
+        world.telegram.fail_next("sendMessage", flood(600), times=50)
         world.model.responder = lambda _: Reply("Here I am.")
         await world.ana_on_telegram("hello")
         await world.telegram.wait_for(lambda: world.telegram.calls_of("sendMessage"))

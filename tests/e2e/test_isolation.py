@@ -4,7 +4,7 @@ Nothing that the asker may not see there may be in any request to the model, in 
 message that the place is sent. The part of the matrix that needs no platform is in tests/gateway.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -164,7 +164,7 @@ class Asker:
         chat = self.roster.room(spot.room).chat if spot.room else self.user(spot)
         return self.world.telegram.texts(int(chat))
 
-    async def wait(self, spot: Spot, met: Any) -> None:
+    async def wait(self, spot: Spot, met: Callable[[list[str]], object]) -> None:
         emulator: Emulator = self.world.discord if spot.platform == "discord" else self.world.telegram
         place = await self.place(spot) if spot.platform == "discord" else ""
         chat = self.roster.room(spot.room).chat if spot.room else self.user(spot)

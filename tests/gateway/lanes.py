@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import select
 
 from tests.adapters.telegram_house import Inbox, adapter_for, running
+from tests.emulators.base import Fault
 from tests.emulators.discord import DiscordEmulator
 from tests.emulators.discord_live import live_adapter
 from tests.emulators.telegram import TelegramEmulator
@@ -17,6 +18,7 @@ from trunkline.gateway.clock import now_ms
 from trunkline.gateway.delivery import Delivery, Destination, Line, payloads
 from trunkline.gateway.state import outbox
 from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.schema import outbox as outbox_table
 
 ANA, BO = 1001, 1002
 
@@ -39,7 +41,7 @@ class Lanes:
         self.delivery.kick(where.platform, where.to.chat)
 
     async def states(self) -> list[str]:
-        query = select(outbox.outbox.c.state).order_by(outbox.outbox.c.id)
+        query = select(outbox_table.c.state).order_by(outbox_table.c.id)
         return await self.database.read(lambda c: list(c.execute(query).scalars()))
 
     async def become(self, *states: str, timeout_s: float = 15.0) -> None:
@@ -79,3 +81,17 @@ async def telegram_lanes(database: Database, telegram: TelegramEmulator) -> Asyn
 async def discord_lanes(database: Database, discord: DiscordEmulator) -> AsyncIterator[Lanes]:
     async with live_adapter(discord) as live, lanes(database, live.adapter) as made:
         yield made
+
+
+def flood(seconds: int) -> Fault:
+    body = {
+        "ok": False,
+        "error_code": 429,
+        "description": f"Too Many Requests: retry after {seconds}",
+        "parameters": {"retry_after": seconds},
+    }
+    return Fault(status=429, body=body)
+
+
+def refusal(code: int, description: str) -> Fault:
+    return Fault(status=code, body={"ok": False, "error_code": code, "description": description})

@@ -13,27 +13,14 @@ from sqlalchemy.engine import make_url
 from tests.emulators.base import Fault
 from tests.emulators.discord import DiscordEmulator
 from tests.emulators.telegram import TelegramEmulator
-from tests.gateway.lanes import ANA, BO, Lanes, discord_lanes, telegram_lanes
+from tests.gateway.lanes import ANA, BO, Lanes, discord_lanes, flood, refusal, telegram_lanes
 from tests.gateway.small_house import eventually
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.delivery import MAX_NONCE_ATTEMPTS, Delivery, Line, nonce_of, payloads
 from trunkline.gateway.state import outbox
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.migrate import migrate_now
-
-
-def flood(seconds: int) -> Fault:
-    body = {
-        "ok": False,
-        "error_code": 429,
-        "description": f"Too Many Requests: retry after {seconds}",
-        "parameters": {"retry_after": seconds},
-    }
-    return Fault(status=429, body=body)
-
-
-def refusal(code: int, description: str) -> Fault:
-    return Fault(status=code, body={"ok": False, "error_code": code, "description": description})
+from trunkline.gateway.state.schema import outbox as outbox_table
 
 
 @pytest.fixture
@@ -72,7 +59,7 @@ async def test_a_long_answer_arrives_whole_and_in_order_and_its_message_ids_are_
 
     shown = telegram.sent(ANA)
     assert " ".join(message.text for message in shown).split() == words.split()
-    ids = select(outbox.outbox.c.message_id).order_by(outbox.outbox.c.seq)
+    ids = select(outbox_table.c.message_id).order_by(outbox_table.c.seq)
     kept = await on_telegram.database.read(lambda c: list(c.execute(ids).scalars()))
     assert kept == [str(message.message_id) for message in shown]
 
@@ -103,7 +90,7 @@ async def test_a_wait_outlives_the_process(on_telegram: Lanes, telegram: Telegra
     await on_telegram.plan(on_telegram.to(ANA), "planned during the wait", "i:2")
 
     async def put_off() -> bool:
-        query = select(func.min(outbox.outbox.c.not_before_ms))
+        query = select(func.min(outbox_table.c.not_before_ms))
         until = await on_telegram.database.read(lambda c: c.execute(query).scalar_one())
         return int(until) > now_ms() + 500_000
 
@@ -187,7 +174,7 @@ async def test_a_lost_answer_of_discord_is_asked_for_again_and_is_there_once(
 async def test_a_message_under_repair_on_discord_is_given_up_while_its_nonce_still_holds(
     on_discord: Lanes, discord: DiscordEmulator
 ) -> None:
-    query = select(outbox.outbox)
+    query = select(outbox_table)
     await on_discord.database.write(
         lambda c: outbox.plan(
             c,
@@ -197,7 +184,7 @@ async def test_a_message_under_repair_on_discord_is_given_up_while_its_nonce_sti
         )
     )
     await on_discord.database.write(
-        lambda c: c.execute(outbox.outbox.update().values(attempts=MAX_NONCE_ATTEMPTS - 1))
+        lambda c: c.execute(outbox_table.update().values(attempts=MAX_NONCE_ATTEMPTS - 1))
     )
     discord.fail_next("create_message", Fault(drop=True), times=20)
 

@@ -90,10 +90,11 @@ async def test_a_room_taken_out_of_the_file_is_closed_and_one_opened_by_a_comman
     await database.write(open_another)
     await load(database, parse_settings({"people": {"ana": ANA}}))
 
-    rooms = [
-        await database.read(lambda c, n=n: people.find_room(c, "telegram", "", n)) for n in ("-900", "-901")
-    ]  # type: ignore[misc]
-    assert [room is not None and room.allowed for room in rooms] == [False, True]
+    def both(connection: Connection) -> list[bool]:
+        found = [people.find_room(connection, "telegram", "", chat) for chat in ("-900", "-901")]
+        return [room is not None and room.allowed for room in found]
+
+    assert await database.read(both) == [False, True]
 
 
 async def test_a_person_on_this_machine_is_the_one_of_that_slug_and_nobody_suspended(

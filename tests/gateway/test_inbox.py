@@ -10,6 +10,7 @@ from trunkline.gateway.state import inbox, people, sessions, turns
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.records import InboxRow, SessionKey
+from trunkline.gateway.state.schema import inbox as inbox_table
 
 NOW = 1_800_000_000_000
 KEY = SessionKey("telegram", "bot", "-900")
@@ -182,5 +183,5 @@ async def test_what_was_said_goes_from_the_inbox_when_it_is_done_and_stays_when_
     await database.write(lambda c: inbox.finish(c, ids[:1], "done", "", NOW))
     await database.write(lambda c: inbox.finish(c, ids[1:], "dead", "", NOW))
 
-    query = select(inbox.inbox.c.payload).order_by(inbox.inbox.c.id)
+    query = select(inbox_table.c.payload).order_by(inbox_table.c.id)
     assert await database.read(lambda c: list(c.execute(query).scalars())) == ["", '"b"']

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import typer
+from sqlalchemy import Connection
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
@@ -28,6 +29,7 @@ from tests.e2e.isolation import (
     uncovered,
 )
 from tests.gateway.inbound import in_room
+from trunkline.adapters.base import InboundMessage
 from trunkline.agent.scope import RoomScope, Scope
 from trunkline.agent.tools.base import Tool, ToolContext
 from trunkline.gateway import cli
@@ -40,7 +42,7 @@ from trunkline.gateway.config import Config, parse_config, write_config
 from trunkline.gateway.opening import who_is
 from trunkline.gateway.payloads import dump_inbound
 from trunkline.gateway.state import people, sessions
-from trunkline.gateway.state.records import InboxRow, SessionKey, scope_of
+from trunkline.gateway.state.records import Account, InboxRow, SessionKey, scope_of
 
 ROSTER = made_roster("5001")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -227,7 +229,7 @@ async def test_what_was_said_in_a_room_is_out_of_reach_for_one_who_left(
     async with filled_house(tmp_path, database_url) as (house, known), tools_of(house) as tools:
         attic, bo = ROSTER.room("attic"), ROSTER.person("bo")
 
-        def leave(connection: Any) -> None:
+        def leave(connection: Connection) -> None:
             room = people.find_room(connection, attic.platform, "", attic.chat)
             assert room is not None
             people.note_left(connection, room.id, account_of(connection, bo, "telegram").id, 1)
@@ -245,7 +247,7 @@ async def test_an_account_that_is_nobodys_any_more_sees_nothing_in_a_direct_chat
     async with filled_house(tmp_path, database_url) as (house, _):
         bo = ROSTER.person("bo")
 
-        def unlink(connection: Any) -> Any:
+        def unlink(connection: Connection) -> Account:
             account = account_of(connection, bo, "discord")
             people.give_account(connection, account.id, None, "")
             return people.load_account(connection, account.id)
@@ -274,11 +276,12 @@ async def test_an_account_that_changes_hands_begins_a_new_session(tmp_path: Path
     async with filled_house(tmp_path, database_url) as (house, _):
         key = SessionKey("discord", "bot", "2002")
 
-        def hand_over(connection: Any) -> bool:
+        def hand_over(connection: Connection) -> bool:
             account = account_of(connection, ROSTER.person("bo"), "discord")
             stream = people.stream_of(connection, account_id=account.id, room_id=None)
             sessions.start(connection, key, stream, prompt="Bo's", snapshot="{}", model="m", now_ms=1)
-            people.give_account(connection, account.id, account.person and account.person.id, "config")
+            assert account.person is not None
+            people.give_account(connection, account.id, account.person.id, "config")
             assert sessions.find_open(connection, key) is not None
             ana = people.find_person(connection, "ana")
             assert ana is not None
@@ -296,7 +299,7 @@ async def test_a_message_of_a_room_has_the_rooms_scope_after_the_room_got_a_new_
     async with open_house(config) as house:
         message = in_room("what do you know?", room="-1000000000777", user="1001")
 
-        def wait_and_move(connection: Any) -> Scope:
+        def wait_and_move(connection: Connection) -> Scope:
             verdict = decide(connection, message, config, 1)
             assert isinstance(verdict, Admitted)
             assert verdict.room is not None
@@ -316,7 +319,7 @@ async def test_a_message_of_a_room_that_nobody_knows_has_no_scope_at_all(
     async with open_house(config) as house:
         message = in_room("what do you know?", room="-1000000000777", user="1001")
 
-        def ask(connection: Any) -> None:
+        def ask(connection: Connection) -> None:
             verdict = decide(connection, message, config, 1)
             assert isinstance(verdict, Admitted)
             with pytest.raises(LookupError):
@@ -325,6 +328,6 @@ async def test_a_message_of_a_room_that_nobody_knows_has_no_scope_at_all(
         await house.database.write(ask)
 
 
-def row_of(verdict: Admitted, message: Any, chat: str) -> InboxRow:
+def row_of(verdict: Admitted, message: InboundMessage, chat: str) -> InboxRow:
     key = SessionKey(message.platform, message.tenant, chat)
     return InboxRow(1, key, verdict.account.id, "message", dump_inbound(message), 1, None, 1)

@@ -7,6 +7,7 @@ from trunkline.gateway.state import outbox
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.outbox import NONCE_HOLDS_MS, Plan
 from trunkline.gateway.state.records import OutboxRow
+from trunkline.gateway.state.schema import outbox as outbox_table
 
 NOW = 1_800_000_000_000
 WHERE = Plan("t:1", "discord", "bot", "900", "")
@@ -17,7 +18,7 @@ async def plan(database: Database, *texts: str, where: Plan = WHERE, **more: obj
 
 
 async def rows(database: Database) -> list[tuple[str, str, str | None]]:
-    query = select(outbox.outbox).order_by(outbox.outbox.c.seq)
+    query = select(outbox_table).order_by(outbox_table.c.seq)
     found = await database.read(lambda c: list(c.execute(query)))
     return [(row.payload, row.state, row.message_id) for row in found]
 
@@ -106,7 +107,7 @@ async def test_what_was_being_sent_at_a_crash_is_repeated_only_while_the_platfor
     database: Database, repeats_safely: bool, age_ms: int, state: str
 ) -> None:
     await plan(database, "a")
-    await database.write(lambda c: c.execute(update(outbox.outbox).values(state="sending")))
+    await database.write(lambda c: c.execute(update(outbox_table).values(state="sending")))
 
     await database.write(
         lambda c: outbox.take_back(c, "discord", repeats_safely=repeats_safely, now_ms=NOW + age_ms)
@@ -118,7 +119,7 @@ async def test_what_was_being_sent_at_a_crash_is_repeated_only_while_the_platfor
 async def test_an_edit_that_a_crash_cut_off_is_made_again(database: Database) -> None:
     await preview(database, 0, "half", "10")
     await plan(database, "whole")
-    await database.write(lambda c: c.execute(update(outbox.outbox).values(state="sending")))
+    await database.write(lambda c: c.execute(update(outbox_table).values(state="sending")))
 
     await database.write(lambda c: outbox.take_back(c, "discord", repeats_safely=False, now_ms=NOW))
 
@@ -141,8 +142,8 @@ async def test_a_held_chat_waits_in_all_of_its_messages_and_no_other_chat_does(d
     await database.write(lambda c: outbox.hold_chat(c, found[0], NOW + 9000))
     await database.write(lambda c: outbox.hold_chat(c, found[0], NOW + 1000))
 
-    query = select(outbox.outbox.c.payload, outbox.outbox.c.not_before_ms)
-    waits = dict(await database.read(lambda c: c.execute(query).all()))  # type: ignore[arg-type]
+    query = select(outbox_table.c.payload, outbox_table.c.not_before_ms)
+    waits = await database.read(lambda c: {row.payload: row.not_before_ms for row in c.execute(query)})
     assert waits == {"a": NOW + 9000, "b": NOW + 9000, "c": 0}
 
 

@@ -8,8 +8,7 @@ import pytest
 from tests.emulators.base import Fault
 from tests.emulators.discord import DiscordEmulator
 from tests.emulators.telegram import TelegramEmulator
-from tests.gateway.lanes import ANA, Lanes, discord_lanes, telegram_lanes
-from tests.gateway.test_delivery import flood, refusal
+from tests.gateway.lanes import ANA, Lanes, discord_lanes, flood, refusal, telegram_lanes
 from trunkline.gateway.delivery import Destination
 from trunkline.gateway.preview import Preview
 from trunkline.gateway.state.database import Database

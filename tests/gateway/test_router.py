@@ -207,7 +207,7 @@ async def test_a_backlog_that_is_too_old_is_answered_with_one_sentence_and_kept(
 async def test_a_control_command_for_the_process_before_is_not_run(database: Database) -> None:
     early = replace(command("stop"), sent_at=datetime.now(UTC) - timedelta(minutes=1))
 
-    assert await database.write(lambda c: _store_at(c, early, started_ms=NOW)) == NOTHING
+    assert await database.write(lambda c: _store_at(c, early, started_ms=now_ms())) == NOTHING
     assert await planned(database) == []
 
 
@@ -216,12 +216,12 @@ async def test_a_control_command_is_run_although_the_platforms_clock_is_a_little
 ) -> None:
     just_now = replace(command("stop"), sent_at=datetime.now(UTC) - timedelta(seconds=2))
 
-    assert (await database.write(lambda c: _store_at(c, just_now, started_ms=NOW))).control is not None
+    assert (await database.write(lambda c: _store_at(c, just_now, started_ms=now_ms()))).control is not None
 
 
 def _store_at(connection: Connection, message: InboundMessage, *, started_ms: int) -> Stored:
     identity.assert_config(connection, SETTINGS, NOW)
-    return store(connection, message, SETTINGS, NOW, started_ms)
+    return store(connection, message, SETTINGS, now_ms(), started_ms)
 
 
 async def test_an_unknown_command_in_a_room_is_another_bots_unless_we_are_named(database: Database) -> None:

@@ -13,6 +13,7 @@ from trunkline.gateway.state import inbox, people
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.records import InboxRow, SessionKey
+from trunkline.gateway.state.schema import inbox as inbox_table
 
 NOW = 1_800_000_000_000
 Work = Callable[[Sequence[InboxRow], RunningTurn], Awaitable[None]]
@@ -69,7 +70,7 @@ async def put(
 
 
 async def end_in(database: Database, *states: str) -> None:
-    query = select(inbox.inbox.c.state).order_by(inbox.inbox.c.id)
+    query = select(inbox_table.c.state).order_by(inbox_table.c.id)
 
     async def met() -> bool:
         return await database.read(lambda c: list(c.execute(query).scalars())) == list(states)

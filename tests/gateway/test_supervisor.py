@@ -1,4 +1,4 @@
-"""Supervisor and runner of the platforms: what is lost comes back, what is hopeless rests, one process each."""
+"""Supervisor and runner of the platforms: what is lost comes back, what is hopeless rests, one is enough."""
 
 import asyncio
 from collections.abc import Callable

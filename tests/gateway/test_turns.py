@@ -9,6 +9,7 @@ from sqlalchemy import Connection, insert, select, text, update
 
 from tests.emulators.base import Fault
 from tests.emulators.openai import Reply, ToolUse
+from tests.gateway.lanes import flood
 from tests.gateway.small_house import ANA, BO, ROOM, SmallHouse, eventually
 from trunkline.agent.messages import AssistantMessage, ToolCall, ToolMessage, Usage
 from trunkline.agent.ports import TurnLost
@@ -200,9 +201,7 @@ async def test_a_typing_sign_that_fails_and_a_preview_that_fails_cost_no_answer(
 
 
 async def test_a_flood_wait_met_by_the_typing_sign_stops_the_preview_too(house: SmallHouse) -> None:
-    body = {"ok": False, "error_code": 429, "description": "Too Many Requests: retry after 2"}
-    body["parameters"] = {"retry_after": 2}  # type: ignore[assignment]
-    house.telegram.fail_next("sendChatAction", Fault(status=429, body=body))
+    house.telegram.fail_next("sendChatAction", flood(2))
     async with house.running():
         house.model.then(Reply("A few words and more. " * 5, chunk_chars=10, delay_s=0.3))
         await house.say("hello")
