@@ -136,6 +136,7 @@ class OpenAIModel:
         if endpoint.base_url.startswith(OPENAI_URL):
             self._dialect = Dialect(length_field="max_completion_tokens")
         self._opens_hidden = False
+        self._samples_coldly = True
         self._client: openai.AsyncOpenAI | None = None
         self._opening = asyncio.Lock()
 
@@ -258,10 +259,15 @@ class OpenAIModel:
 
     async def _decide(self, request: ModelRequest, deadline: float) -> tuple[Decision, Usage]:
         """Raises NotDecided when the endpoint has no `response_format`, or does not keep to it."""
-        format_ = decision_format(request.tools)
+        more: dict[str, Any] = {"response_format": decision_format(request.tools)}
+        if self._samples_coldly:
+            more["temperature"] = 0  # a decision is looked up, not made up
         try:
-            done = await self._whole(decision_request(request), deadline, response_format=format_)
+            done = await self._whole(decision_request(request), deadline, **more)
         except Failed as failed:
+            if self._samples_coldly and failed.status == 400 and "temperature" in failed.failure.detail:
+                self._samples_coldly = False
+                return await self._decide(request, deadline)
             if failed.status in (400, 404, 422, 501) and "response_format" in failed.failure.detail:
                 raise NotDecided from failed
             raise

@@ -103,7 +103,7 @@ class SessionHit:
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """`text` is raw; every input is legal. `exclude_session` with `live_only` leaves out what the model has."""
+    """`text` is raw; every input is legal. `exclude_session` leaves out what its model still has."""
 
     text: str
     limit: int = 3

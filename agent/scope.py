@@ -22,7 +22,7 @@ class PersonScope:
 
 @dataclass(frozen=True, slots=True)
 class RoomScope:
-    """One room, its threads and topics; never anybody's direct chats. `asker` bears the rights and the cost."""
+    """One room, its threads and topics; never direct chats. `asker` bears the rights and the cost."""
 
     room: RoomId
     asker: AccountId

@@ -159,6 +159,12 @@ def home(environ: Mapping[str, str] | None = None) -> Path:
     return folder
 
 
+def editor_command(environ: Mapping[str, str] | None = None) -> str:
+    """The person's editor, as other programs find it."""
+    environment = os.environ if environ is None else environ
+    return environment.get("VISUAL") or environment.get("EDITOR") or "vi"
+
+
 def load_config(folder: Path, environ: Mapping[str, str] | None = None) -> Config:
     """Reads config.yaml and the secrets. A missing file is an empty one.
 

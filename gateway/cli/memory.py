@@ -23,6 +23,7 @@ from trunkline.agent.scope import PersonScope
 from trunkline.gateway.app import OpenHouse, open_house
 from trunkline.gateway.cli.failure import ExitCode, Failure
 from trunkline.gateway.cli.output import console, loaded_config, person_scope, print_json
+from trunkline.gateway.config import editor_command
 from trunkline.gateway.memory_control import ORDER, changes_of, exported
 from trunkline.gateway.state import people
 
@@ -204,7 +205,7 @@ def _new_draft(path: Path) -> Path:
 
 
 def _open_editor(draft: Path) -> None:
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    editor = editor_command()
     try:
         done = subprocess.run((*shlex.split(editor), str(draft)), check=False)
     except (OSError, ValueError) as error:

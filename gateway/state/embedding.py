@@ -33,7 +33,7 @@ SHELF_BYTES = 256 * 2**20
 
 # Sessions that only their meaning brings in, and how many deviations above the scope's mean they must be.
 MAX_BROUGHT = 10
-MIN_DEVIATIONS = 1.5
+MIN_DEVIATIONS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
