@@ -11,8 +11,10 @@ from functools import lru_cache
 
 import snowballstemmer
 
+from trunkline.gateway.state.irregular import PLAIN_FORMS
+
 # Raised when tokens change, so that an index of another version is rebuilt (`messages.reindex`).
-ANALYSER_VERSION = "1"
+ANALYSER_VERSION = "2"
 
 MAX_TOKEN_CHARS = 64
 MAX_COMPOUND_CHARS = 96
@@ -168,5 +170,5 @@ def stem(word: str) -> str:
         return word[:MAX_TOKEN_CHARS]
     if word.isascii() and word.isalpha():
         with _stemmer_lock:
-            return str(_stemmer.stemWord(word))
+            return str(_stemmer.stemWord(PLAIN_FORMS.get(word, word)))
     return word

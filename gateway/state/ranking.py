@@ -100,9 +100,10 @@ class Windows:
         ranked = sorted(hits, key=lambda hit: (-worth[hit.id], -hit.created_ms))
         extra = max([bonus.get(hit.id, 0.0) for hit in hits])
         windows = [self._scores[base | hit.seq] for hit in _apart(ranked)]
+        best = sum(share * value for share, value in zip(SHARES, windows, strict=False))
         return SessionScore(
             session_id,
-            extra + sum(share * value for share, value in zip(SHARES, windows, strict=False)),
+            extra + best,
             frozenset([hit.id for hit in hits]),
             tuple([hit.seq for hit in ranked]),
             self._covered(hits),

@@ -241,6 +241,16 @@ async def test_a_message_whose_answer_was_lost_is_found_by_its_nonce(bench: Benc
     assert await bench.adapter.find(ChatRef("C1", thread), "t1.1") is None
 
 
+async def test_a_message_that_may_have_arrived_before_is_looked_for_first(bench: Bench) -> None:
+    first = await bench.adapter.send(said("hello", nonce="t1.0"))
+
+    again = await bench.adapter.send(said("hello", nonce="t1.0", repeated=True))
+    await bench.adapter.send(said("and more", nonce="t1.1", repeated=True))
+
+    assert again == first
+    assert bench.slack.texts("C1") == ["hello", "and more"]
+
+
 async def test_a_server_error_without_sense_is_uncertain(bench: Bench) -> None:
     bench.slack.fail_next("chat.postMessage", Fault(status=502, body=None))
 

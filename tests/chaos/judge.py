@@ -11,22 +11,28 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.places import Place
-from tests.chaos.script import Part, parts_in, questions_in
+from tests.chaos.script import Part, begun_in, parts_in, questions_in
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a place shows of one question: whole answers by attempt, parts shown twice, where it begins."""
+    """What a place shows of one question: the attempts of which all is there, and those that were begun.
+
+    `repeated`: a part of one attempt is there twice. `stands` is where the first part of a whole one is.
+    """
 
     whole: tuple[int, ...]
+    begun: tuple[int, ...]
     repeated: bool
-    begins: tuple[int, int] | None
-    torn: bool
+    stands: tuple[int, int] | None
 
 
 @dataclass(slots=True)
 class Verdict:
-    """Counts over all questions. `faults` says of each that went wrong what was seen."""
+    """Counts over all questions. `faults` says of each that went wrong what was seen.
+
+    `torn` counts whole answers beside which the beginning of an earlier attempt was left standing.
+    """
 
     sent: int = 0
     answered: int = 0
@@ -65,13 +71,13 @@ def _judge_place(verdict: Verdict, place: Place, in_flight: Collection[int]) -> 
     for number in place.asked:
         verdict.sent += 1
         found = seen[number]
-        if found.torn:
+        if found.whole and set(found.begun) - set(found.whole):
             verdict.torn += 1
             verdict.faults.append(f"left over: {place.name} question {number}: {found}")
         if len(found.whole) == 1 and not found.repeated:
             verdict.answered += 1
-            assert found.begins is not None
-            begun.append((found.begins, number))
+            assert found.stands is not None
+            begun.append((found.stands, number))
             continue
         what = "lost" if not found.whole else "doubled"
         verdict.faults.append(f"{what}: {place.name} question {number}: {found}")
@@ -96,13 +102,16 @@ def _judge_order(verdict: Verdict, place: Place, answered: Sequence[int]) -> Non
 def see(shown: Sequence[str], asked: Collection[int]) -> dict[int, Seen]:
     """What is to be seen of each question, in the messages of one place."""
     found: dict[int, list[tuple[tuple[int, int], Part]]] = defaultdict(list)
+    begun: dict[int, list[int]] = defaultdict(list)
     for row, text in enumerate(shown):
         for column, part in enumerate(parts_in(text)):
             found[part.question].append(((row, column), part))
-    return {number: _seen(found[number]) for number in asked}
+        for number, attempt in begun_in(text):
+            begun[number].append(attempt)
+    return {number: _seen(found[number], begun[number]) for number in asked}
 
 
-def _seen(found: Sequence[tuple[tuple[int, int], Part]]) -> Seen:
+def _seen(found: Sequence[tuple[tuple[int, int], Part]], begun: Sequence[int]) -> Seen:
     parts = Counter(part for _, part in found)
     attempts = {part.attempt: part.of for part in parts}
     whole = tuple(
@@ -110,9 +119,9 @@ def _seen(found: Sequence[tuple[tuple[int, int], Part]]) -> Seen:
         for attempt, of in sorted(attempts.items())
         if len({part.at for part in parts if part.attempt == attempt}) == of
     )
-    begins = min((where for where, part in found if part.attempt in whole), default=None)
+    stands = min((where for where, part in found if part.attempt in whole), default=None)
     repeated = any(count > 1 for count in parts.values())
-    return Seen(whole, repeated, begins, len(attempts) > len(whole))
+    return Seen(whole, tuple(begun), repeated, stands)
 
 
 def _judge_state(verdict: Verdict, asked: Sequence[int], state: Path) -> None:

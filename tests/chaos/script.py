@@ -17,6 +17,7 @@ from tests.emulators.openai import Reply, ToolUse
 NAMER = "namer"
 _QUESTION = re.compile(r"\bQ(\d+)q\b")
 _PART = re.compile(r"\bA(\d+)x(\d+)of(\d+)t(\d+)z\b")
+_BEGUN = re.compile(r"\bB(\d+)t(\d+)z\b")
 _WORDS = "the boats lie in the harbour and wait for the evening tide to lift them off the sand "
 
 
@@ -39,7 +40,13 @@ class Part:
 
 
 def parts_in(text: str) -> tuple[Part, ...]:
+    """The pieces that are there to their end."""
     return tuple(Part(*map(int, found)) for found in _PART.findall(text))
+
+
+def begun_in(text: str) -> tuple[tuple[int, int], ...]:
+    """Of which questions an answer begins here, and which attempt it is."""
+    return tuple((int(number), int(attempt)) for number, attempt in _BEGUN.findall(text))
 
 
 class Script:
@@ -78,13 +85,14 @@ class Script:
 
     def _answer(self, chance: random.Random, asked: Sequence[int], parts: int) -> Reply:
         self.attempts.update(asked)
-        paragraphs = [
-            f"A{number}x{at}of{parts}t{self.attempts[number]}z {_WORDS * (6 if parts > 1 else 1)}"
-            for number in asked
-            for at in range(1, parts + 1)
-        ]
+        words = _WORDS * (6 if parts > 1 else 1)
+        paragraphs = []
+        for number in asked:
+            attempt = self.attempts[number]
+            pieces = [f"{words}A{number}x{at}of{parts}t{attempt}z" for at in range(1, parts + 1)]
+            paragraphs += [f"B{number}t{attempt}z {pieces[0]}", *pieces[1:]]
         return Reply(
-            "\n\n".join(paragraph.strip() for paragraph in paragraphs),
+            "\n\n".join(paragraphs),
             delay_s=chance.uniform(0, 0.3),
             chunk_chars=150 if parts > 1 else 25,
             chunk_delay_s=0.04,

@@ -311,7 +311,7 @@ async def test_vectors_in_memory_follow_what_is_added_forgotten_and_crowded_out(
     ids = await database.write(another)
     assert await hits("ana") == ["a-car"]
     await vectors.catch_up()
-    assert await hits("ana") == ["a-car-2", "a-car"]
+    assert set(await hits("ana")) == {"a-car", "a-car-2"}
     await database.write(lambda c: set_message_state(c, person_scope("ana"), ids, "undone"))
     assert await hits("ana") == ["a-car"]
 

@@ -167,3 +167,31 @@ async def test_a_terminal_sees_its_own_conversation_only(database: Database) -> 
     assert await database.read(lambda c: chats(c, "home")) == ()
     assert await database.read(lambda c: chats(c, "work")) == ("ana",)
     assert await database.read(lambda c: outbox.due(c, "terminal", "local", "ana", NOW, "home")) is None
+
+
+async def test_a_preview_knows_of_an_answer_that_goes_before_it(database: Database) -> None:
+    async def is_before(where: Plan) -> bool:
+        return await database.read(lambda c: outbox.is_before(c, where))
+
+    await plan(database, "a")
+    beside = Plan("t:2", "discord", "bot", "900", "7")
+    assert await is_before(Plan("t:2", "discord", "bot", "900", ""))
+    assert not await is_before(WHERE)
+    assert not await is_before(beside)
+
+    await database.write(lambda c: c.execute(update(outbox_table).values(state="sent", message_id="1")))
+    assert not await is_before(Plan("t:2", "discord", "bot", "900", ""))
+
+
+async def test_how_long_a_message_can_be_sent_again_is_the_platforms_to_say(database: Database) -> None:
+    await plan(database, "a")
+    await database.write(lambda c: c.execute(update(outbox_table).values(state="sending")))
+
+    later_ms = NOW + NONCE_HOLDS_MS + 1
+    await database.write(
+        lambda c: outbox.take_back(
+            c, "discord", repeats_safely=True, now_ms=later_ms, repeatable_ms=outbox.FINDABLE_MS
+        )
+    )
+
+    assert await rows(database) == [("a", "planned", None)]

@@ -9,8 +9,10 @@ from tests.emulators.base import Fault
 from tests.emulators.discord import DiscordEmulator
 from tests.emulators.telegram import TelegramEmulator
 from tests.gateway.lanes import ANA, Lanes, discord_lanes, flood, refusal, telegram_lanes
-from trunkline.gateway.delivery import Destination
+from trunkline.gateway.clock import now_ms
+from trunkline.gateway.delivery import Destination, payloads
 from trunkline.gateway.preview import Preview
+from trunkline.gateway.state import outbox
 from trunkline.gateway.state.database import Database
 
 LONG = "\n\n".join(f"Paragraph {n} of a long answer, with **bold** words in it." for n in range(120))
@@ -203,3 +205,24 @@ async def test_a_database_that_fails_ends_the_preview_and_nothing_else(
         await showing.preview.run()
 
     assert telegram.texts(ANA) == []
+
+
+async def test_it_comes_after_the_answer_that_is_still_to_be_sent(
+    on_telegram: Lanes, telegram: TelegramEmulator
+) -> None:
+    where = on_telegram.to(ANA)
+    planned = payloads(where, on_telegram.adapter.render("The first answer."))
+    await on_telegram.database.write(lambda c: outbox.plan(c, where.plan("i:0"), planned, now_ms()))
+    showing = Showing(on_telegram, where)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(showing.preview.run())
+        showing.preview.update("The second answer, half of it")
+        for _ in range(5):
+            await on_telegram.states()
+        assert telegram.texts(ANA) == []
+
+        on_telegram.delivery.kick("telegram", str(ANA))
+        await telegram.wait_for(lambda: len(telegram.texts(ANA)) == 2)
+        showing.preview.finish()
+
+    assert telegram.texts(ANA) == ["The first answer.", "The second answer, half of it"]
