@@ -153,15 +153,15 @@ class OutboundMessage:
     """One message to send or to put in place of an own one.
 
     `nonce` (at most 25 characters) names the outbox row, so that a platform that can do so refuses
-    a double. `repeated` says that an earlier call under this nonce may have arrived. `mention` is the one
-    user id that may be pinged. `ephemeral` asks for an answer only the asker sees, where the interaction
-    allows it. `quiet` asks for no notification.
+    a double. `tried_since`: from then on an earlier call under this nonce may have arrived; None when
+    there was none. `mention` is the one user id that may be pinged. `ephemeral` asks for an answer only
+    the asker sees, where the interaction allows it. `quiet` asks for no notification.
     """
 
     to: ChatRef
     chunk: Chunk
     nonce: str = ""
-    repeated: bool = False
+    tried_since: datetime | None = None
     reply_to: str | None = None
     mention: str | None = None
     ephemeral: bool = False
@@ -180,8 +180,8 @@ class Limits:
     """What the platform allows. Lengths are in the platform's own unit, as its renderer counts.
 
     `edit_interval_s` spaces streamed edits; `typing_interval_s` is None where there is no typing.
-    `can_edit` is false where an answer can't be changed once sent. `nonce`: the platform refuses doubles.
-    `looks_back`: it doesn't, but a `repeated` message is looked for before it is sent again.
+    `can_edit` is false where an answer can't be changed once sent. `nonce`: the platform refuses doubles
+    for some minutes. `looks_back`: a message with `tried_since` is looked for before it is sent again.
     """
 
     message_chars: int

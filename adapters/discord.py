@@ -10,7 +10,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import aiohttp
 import discord
@@ -45,6 +45,10 @@ TYPING_INTERVAL_S = 8.0
 _CLOSE_TIMEOUT_S = 5.0
 _PLACEHOLDER_TIMEOUT_S = 5.0
 _REMEMBERED = 500
+_NONCE_IS_KNOWN = timedelta(minutes=2)
+"""Discord checks nonces against those of "the past few minutes"."""
+_CLOCKS_DIFFER = timedelta(minutes=5)
+_LOOKED_THROUGH = 200
 READ_BACK_MESSAGES = 200
 """What one chat may have gathered during a gap; more is left unread."""
 # Unknown webhook, unknown interaction, invalid webhook token: an interaction whose time is over.
@@ -58,6 +62,7 @@ _LIMITS = Limits(
     group_edit_interval_s=EDIT_INTERVAL_S,
     typing_interval_s=TYPING_INTERVAL_S,
     nonce=True,
+    looks_back=True,
 )
 
 
@@ -187,6 +192,9 @@ class DiscordAdapter:
             receipt = await self._answer(client, message)
             if receipt is not None:
                 return receipt
+        earlier = await self._find(client, message)
+        if earlier is not None:
+            return earlier
         reference = None
         if message.reply_to is not None:
             reference = discord.MessageReference(
@@ -207,6 +215,18 @@ class DiscordAdapter:
             )
         await self._drop_placeholder(message.to)
         return Receipt(str(sent.id))
+
+    async def _find(self, client: Listener, message: OutboundMessage) -> Receipt | None:
+        """Our own message with this text, when Discord may no longer know the nonce of an earlier call."""
+        tried = message.tried_since
+        if tried is None or datetime.now(UTC) - tried < _NONCE_IS_KNOWN or client.user is None:
+            return None
+        async with translated(repeatable=True):
+            channel = client.get_partial_messageable(_channel_id(message.to))
+            async for said in channel.history(after=tried - _CLOCKS_DIFFER, limit=_LOOKED_THROUGH):
+                if said.author.id == client.user.id and said.content.strip() == message.chunk.text.strip():
+                    return Receipt(str(said.id))
+        return None
 
     async def edit(self, message_id: str, message: OutboundMessage) -> Receipt:
         client = self._connected().client

@@ -65,7 +65,7 @@ _EVENT_TYPE = "trunkline"
 # Below what load balancers keep idle connections for: a request on one just closed would be in doubt.
 _KEEP_ALIVE_S = 10.0
 _LOOK_BACK = timedelta(hours=1)
-_RECENT = 200
+_CLOCKS_DIFFER = timedelta(minutes=5)
 _MOST_AT_ONCE = 999
 _STATUS = "is thinking…"
 _STATUS_PAUSE_S = 600.0
@@ -214,8 +214,10 @@ class SlackAdapter:
         text = without_pings(message.chunk.text, message.mention)
         if message.ephemeral:
             return await self._whisper(message, text)
-        if message.repeated and (earlier := await self.find(message.to, message.nonce)) is not None:
-            return earlier
+        if message.tried_since is not None:
+            earlier = await self.find(message.to, message.nonce, message.tried_since)
+            if earlier is not None:
+                return earlier
         try:
             return await self._post(message, text)
         except Uncertain as lost:
@@ -247,20 +249,25 @@ class SlackAdapter:
             raise lost
         return found
 
-    async def find(self, to: ChatRef, nonce: str) -> Receipt | None:
-        """The message that carries `nonce`, among those of the last hour in its chat or thread (at most 200).
+    async def find(self, to: ChatRef, nonce: str, since: datetime | None = None) -> Receipt | None:
+        """The message that carries `nonce`, among those of its chat or thread since then (an hour ago).
 
         None proves nothing: Slack's reads may lag behind its writes.
         """
-        oldest = str((datetime.now(UTC) - _LOOK_BACK).timestamp())
+        began = datetime.now(UTC) - _LOOK_BACK if since is None else since - _CLOCKS_DIFFER
+        oldest = f"{began.timestamp():.6f}"
         with translated("reading the channel"):
             if to.thread is not None:
                 answer = await self._web.conversations_replies(
-                    channel=to.chat, ts=to.thread, limit=_RECENT, oldest=oldest, include_all_metadata=True
+                    channel=to.chat,
+                    ts=to.thread,
+                    limit=_MOST_AT_ONCE,
+                    oldest=oldest,
+                    include_all_metadata=True,
                 )
             else:
                 answer = await self._web.conversations_history(
-                    channel=to.chat, limit=_RECENT, oldest=oldest, include_all_metadata=True
+                    channel=to.chat, limit=_MOST_AT_ONCE, oldest=oldest, include_all_metadata=True
                 )
             said = WireHistory.model_validate(answer.data).messages
         wanted = _metadata(nonce)

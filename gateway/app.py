@@ -25,6 +25,7 @@ from trunkline.agent.memory.entries import MemoryLimits
 from trunkline.agent.memory.store import FileMemoryStore
 from trunkline.agent.model import ModelClient
 from trunkline.agent.openai_client import OpenAIModel
+from trunkline.agent.openai_client_errors import Failed as ModelFailed
 from trunkline.agent.openai_client_sdk import OPENAI_URL, Endpoint
 from trunkline.agent.scope import AccountId, PersonId
 from trunkline.agent.tools.base import Tool
@@ -65,8 +66,8 @@ log = logging.getLogger(__name__)
 
 SWEEP_S = 2.0
 SEND_GRACE_S = 5.0
-REPEATABLE_MS = {"discord": outbox.NONCE_HOLDS_MS, "slack": outbox.FINDABLE_MS}
-"""Where a message that was being sent when a process died is sent again, and for how long."""
+LOOKS_BACK = frozenset({"discord", "slack"})
+"""Where a message that was on its way when a process died is looked for and, if not found, sent again."""
 INSTRUCTION_FILES = ("SOUL.md", "AGENTS.md")
 INSTRUCTION_CHARS = 20_000
 
@@ -112,10 +113,11 @@ async def serve(config: Config) -> int:
         for note in config.notes:
             tell(note)
         if not config.model_endpoints():
-            tell("There is no model yet, so messages are kept but not answered: run `trunkline setup`.")
-        setup_code = await house.database.write(lambda c: identity.issue_setup_code(c, now_ms()))
+            tell("There is no model yet: messages are kept, and answered with how to set one.")
         platforms = [*chat_platforms(config), web_platform(house, owner.slug, token)]
-        if setup_code is not None and len(platforms) > 1:
+        names = [platform.name for platform in platforms]
+        setup_code = await house.database.write(lambda c: identity.issue_setup_code(c, names, now_ms()))
+        if setup_code is not None:
             tell(f"To be known on your own account, send the bot this code in a direct chat: {setup_code}")
         tell(f"Web chat: http://{web.host}:{web.port}/?token={token}")
         return await run_platforms(house, platforms)
@@ -133,7 +135,7 @@ async def chat(config: Config, person: PersonId, conversation: str) -> int:
 async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
     process = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     delivery = Delivery(house.database)
-    async with AsyncModels(house) as models:
+    async with Models(house) as models:
         tools = built_in_tools(house, models, delivery.render)
         reviews = _reviews(house, delivery, models, tools, process)
         titles = Titles(house.database, models.side("title"))
@@ -162,6 +164,7 @@ async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
                 group.create_task(reviews.run(), name="reviews"),
                 group.create_task(titles.run(), name="titles"),
                 group.create_task(_sweep(delivery, workers), name="sweep"),
+                group.create_task(models.prepare(), name="models"),
                 group.create_task(private_mode.watch(house.database, delivery.kick), name="private"),
             ]
             if house.embedding is not None:
@@ -197,7 +200,7 @@ def _embedding(config: Config, database: Database) -> "Embedding | None":
 
 
 def _reviews(
-    house: OpenHouse, delivery: Delivery, models: "AsyncModels", tools: Sequence[Tool[Any]], process: str
+    house: OpenHouse, delivery: Delivery, models: "Models", tools: Sequence[Tool[Any]], process: str
 ) -> Reviews:
     memory = guarded_memory(house, delivery.render)
     return Reviews(
@@ -208,7 +211,7 @@ def _reviews(
 def _workers(
     house: OpenHouse,
     delivery: Delivery,
-    models: "AsyncModels",
+    models: "Models",
     tools: Sequence[Tool[Any]],
     after_turn: Callable[[Opened], None],
     process: str,
@@ -256,9 +259,7 @@ def guarded_memory(house: OpenHouse, render: Render) -> GuardedMemory:
     return GuardedMemory(house.memory, house.database, approval=approval, render=render)
 
 
-def built_in_tools(
-    house: OpenHouse, models: "AsyncModels", render: Render = as_it_is
-) -> tuple[Tool[Any], ...]:
+def built_in_tools(house: OpenHouse, models: "Models", render: Render = as_it_is) -> tuple[Tool[Any], ...]:
     """Every tool that a model is given, with these settings."""
     settings = house.config.memory
     tools: list[Tool[Any]] = []
@@ -280,7 +281,7 @@ class Postponed:
         return self.workers.stop(key)
 
 
-class AsyncModels:
+class Models:
     """The model clients of the settings, closed at the end of the context."""
 
     def __init__(self, house: OpenHouse) -> None:
@@ -304,6 +305,14 @@ class AsyncModels:
 
     async def __aenter__(self) -> Self:
         return self
+
+    async def prepare(self) -> None:
+        """Loads the SDK while the platforms connect, so that the first answer needn't wait for it."""
+        for client in self._clients.values():
+            try:
+                await client.prepare()
+            except ModelFailed as failed:
+                log.warning("model not prepared: %s", failed.failure.kind)
 
     async def __aexit__(self, *_: object) -> None:
         for client in self._clients.values():
@@ -349,8 +358,8 @@ def chat_platforms(config: Config) -> list[Platform]:
         Platform(
             name,
             partial(makers[name], config),
-            repeats_safely=name in REPEATABLE_MS,
-            repeatable_ms=REPEATABLE_MS.get(name, 0),
+            repeats_safely=name in LOOKS_BACK,
+            repeatable_ms=outbox.FINDABLE_MS,
             lock_secret=tokens[name],
         )
         for name in config.platforms_with_token

@@ -8,6 +8,7 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
@@ -91,6 +92,10 @@ def payloads(where: Destination, chunks: Sequence[Chunk]) -> tuple[str, ...]:
 def nonce_of(row: OutboxRow) -> str:
     """Names an outbox row to the platform; at most 25 characters (Discord's limit)."""
     return f"tl{row.id}-{row.created_ms:x}"
+
+
+def made_at(row: OutboxRow) -> datetime:
+    return datetime.fromtimestamp(row.created_ms / 1000, UTC)
 
 
 def may_have_arrived(error: Exception, adapter: Adapter) -> bool:
@@ -255,7 +260,7 @@ class Delivery:
         async with asyncio.timeout(SEND_TIMEOUT_S):
             if row.message_id is not None:
                 return await adapter.edit(row.message_id, message)
-            return await adapter.send(replace(message, nonce=nonce_of(row), repeated=_is_repeated(row)))
+            return await adapter.send(replace(message, nonce=nonce_of(row), tried_since=_tried_since(row)))
 
     async def _record(self, outcome: Record) -> None:
         """Writes an outcome until the database takes it: what was sent must not be sent again."""
@@ -291,9 +296,9 @@ class Delivery:
         return _ended(row, "unknown" if may_have_arrived(error, adapter) else "refused", reason)
 
 
-def _is_repeated(row: OutboxRow) -> bool:
-    """A preview without an id is one whose sending nobody saw the end of."""
-    return row.attempts > 0 or row.kind == "preview"
+def _tried_since(row: OutboxRow) -> datetime | None:
+    """Since when the message may be there. A preview without an id is one that nobody saw arrive or fail."""
+    return made_at(row) if row.attempts > 0 or row.kind == "preview" else None
 
 
 def _sent(adapter: Adapter, row: OutboxRow, receipt: Receipt) -> Record:

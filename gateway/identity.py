@@ -1,13 +1,18 @@
 """Who people are: what config.yaml asserts at each load, approvals by code, and the owner's own accounts."""
 
-from collections.abc import Mapping
+import uuid
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage
 from trunkline.agent.scope import AccountId
+from trunkline.gateway.payloads import dump_outbound
+from trunkline.gateway.sentences import say
 from trunkline.gateway.settings import FileSettings, PersonEntry
-from trunkline.gateway.state import codes, people
+from trunkline.gateway.state import codes, inbox, outbox, people
+from trunkline.gateway.state.outbox import Plan
 from trunkline.gateway.state.records import Account, Person
 
 LOCAL_PLATFORMS = ("web", "terminal")
@@ -100,7 +105,18 @@ def approve(
         connection, slug, name=account.label, role="member", source="pairing", now_ms=now_ms
     )
     people.give_account(connection, account.id, person.id, "pairing")
+    _tell_approved(connection, account, now_ms)
     return Approved(person, people.load_account(connection, account.id))
+
+
+def _tell_approved(connection: Connection, account: Account, now_ms: int) -> None:
+    """Plans a sentence to where the stranger wrote; the running program finds it within seconds."""
+    place = inbox.last_place(connection, account.id)
+    if place is None:
+        return
+    told = OutboundMessage(ChatRef(place.chat, place.thread or None), Chunk(say("approved_you")))
+    where = Plan(f"n:{uuid.uuid4()}", place.platform, place.tenant, place.chat, place.thread)
+    outbox.plan(connection, where, [dump_outbound(told)], now_ms)
 
 
 def claim_owner(connection: Connection, account: Account, text: str, now_ms: int) -> Approved | codes.Refused:
@@ -113,10 +129,13 @@ def claim_owner(connection: Connection, account: Account, text: str, now_ms: int
     return Approved(owners[0], people.load_account(connection, account.id))
 
 
-def issue_setup_code(connection: Connection, now_ms: int) -> str | None:
-    """A code for the owner's first platform account; None when the owner has one already."""
-    for owner in people.owners(connection):
-        accounts = people.accounts_of(connection, owner.id)
-        if any(account.platform not in LOCAL_PLATFORMS for account in accounts):
-            return None
+def issue_setup_code(connection: Connection, platforms: Collection[str], now_ms: int) -> str | None:
+    """A code by which the owner claims an account of theirs on one of these platforms.
+
+    None when the owner has an account on each of them already, or none of them is a chat platform.
+    """
+    owners = people.owners(connection)
+    known = {account.platform for owner in owners for account in people.accounts_of(connection, owner.id)}
+    if set(platforms) <= known.union(LOCAL_PLATFORMS):
+        return None
     return codes.issue(connection, "setup", None, now_ms)

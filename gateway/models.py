@@ -62,4 +62,3 @@ class FallbackModel:
                     yield event
             if not passed_on:
                 return
-

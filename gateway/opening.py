@@ -236,9 +236,7 @@ class Opening:
     ) -> Session:
         """Gives a session its prompt that was begun without one, or lost it to something forgotten."""
         told = _now_told(known, MemorySnapshot())
-        return sessions.set_prompt(
-            connection, session.id, self._prompt(who, known, inbound), told.to_json()
-        )
+        return sessions.set_prompt(connection, session.id, self._prompt(who, known, inbound), told.to_json())
 
     def _prompt(self, who: Who, known: MemorySnapshot, inbound: InboundMessage) -> str:
         instructions = self._instructions()

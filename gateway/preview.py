@@ -6,6 +6,7 @@ The final text is delivery's work; it takes over the messages that were made her
 import asyncio
 import logging
 from dataclasses import replace
+from datetime import datetime
 
 from trunkline.adapters.base import Adapter, AdapterError, RateLimited, Uncertain
 from trunkline.gateway.clock import now_ms
@@ -13,6 +14,7 @@ from trunkline.gateway.delivery import (
     SEND_TIMEOUT_S,
     Delivery,
     Destination,
+    made_at,
     may_have_arrived,
     nonce_of,
     payloads,
@@ -129,7 +131,7 @@ class Preview:
         if known is not None and not self._adapter.limits.repeats_safely:
             raise Uncertain("an earlier preview may have arrived")
         if known is not None:
-            await self._post(known, seq, payload, repeated=True)
+            await self._post(known, seq, payload, tried_since=made_at(known))
             self._changed.set()  # under its nonce the earlier message may have come back, with its own text
             return
         row = await self._database.write(
@@ -138,10 +140,12 @@ class Preview:
         await self._post(row, seq, payload)
         self.shown[seq] = payload
 
-    async def _post(self, row: OutboxRow, seq: int, payload: str, *, repeated: bool = False) -> None:
+    async def _post(
+        self, row: OutboxRow, seq: int, payload: str, tried_since: datetime | None = None
+    ) -> None:
         try:
             async with asyncio.timeout(SEND_TIMEOUT_S):
-                message = replace(load_outbound(payload), nonce=nonce_of(row), repeated=repeated)
+                message = replace(load_outbound(payload), nonce=nonce_of(row), tried_since=tried_since)
                 receipt = await self._adapter.send(message)
         except (AdapterError, TimeoutError) as error:
             reason = str(error)

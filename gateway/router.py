@@ -20,7 +20,7 @@ from trunkline.gateway.commands.catalogue import BY_NAME
 from trunkline.gateway.payloads import dump_inbound, dump_outbound
 from trunkline.gateway.sentences import say
 from trunkline.gateway.settings import FileSettings
-from trunkline.gateway.state import codes, inbox, outbox, people, sessions
+from trunkline.gateway.state import codes, inbox, outbox, people, sessions, usage
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.outbox import Plan
@@ -34,6 +34,8 @@ the adapter hears of it, does not acknowledge, and starts anew."""
 STORE_PAUSE_S = 0.2
 BACKLOG_MS = 5_000
 """A control command that was sent so long before the start was meant for the process before."""
+
+DAY_MS = 86_400_000
 
 JOINED, LEFT = "joined", "left"
 """The text of a membership message; its sender is who joined or left, the bot itself included."""
@@ -138,6 +140,8 @@ def _store_admitted(
     arrival = _arrival(message, admitted.key, account.id, payload=dump_inbound(message))
     if stamp_ms - arrival.sent_ms > settings.inbox.max_age_s * 1000:
         return _answer_too_late(connection, message, account, arrival, settings, stamp_ms)
+    if message.kind is InboundKind.MESSAGE and _has_spent(connection, account, settings, stamp_ms):
+        return _answer_spent(connection, message, account, arrival, stamp_ms)
     return _store_new(connection, message, arrival, room, stamp_ms, started_ms)
 
 
@@ -186,11 +190,35 @@ def _answer_too_late(
     window = stamp_ms // max(int(settings.inbox.max_age_s * 1000), 1)
     key = arrival.key
     source = f"o:{key.platform}:{key.tenant}:{key.chat}:{key.thread}:{window}"
+    return _reply_once(connection, message, account, source, "too_old", stamp_ms)
+
+
+def _has_spent(connection: Connection, account: Account, settings: FileSettings, stamp_ms: int) -> bool:
+    """Whether a guest has used up what an open house gives each of them for a day (UTC)."""
+    budget, person = settings.access.guest_daily_tokens, account.person
+    if budget is None or person is None or person.role != "guest":
+        return False
+    own = [one.id for one in people.accounts_of(connection, person.id)]
+    return usage.tokens(connection, own, stamp_ms - stamp_ms % DAY_MS) >= budget
+
+
+def _answer_spent(
+    connection: Connection, message: InboundMessage, account: Account, arrival: Arrival, stamp_ms: int
+) -> Stored:
+    inbox.store(connection, replace(arrival, state="done", reason="budget"), stamp_ms)
+    source = f"b:{account.id}:{stamp_ms // DAY_MS}"
+    return _reply_once(connection, message, account, source, "budget_spent", stamp_ms)
+
+
+def _reply_once(
+    connection: Connection, message: InboundMessage, account: Account, source: str, key: str, stamp_ms: int
+) -> Stored:
+    """A sentence of ours, unless it went out under this source already."""
     if outbox.find(connection, source, 0) is not None:
         return NOTHING
     person = account.person
     language = person.language if person is not None and person.language else message.language
-    return _reply(connection, message, source, say("too_old", language), stamp_ms)
+    return _reply(connection, message, source, say(key, language), stamp_ms)
 
 
 def _note_membership(

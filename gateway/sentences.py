@@ -78,11 +78,15 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "You are {name} ({role}). Your accounts: {accounts}.",
         "你是 {name}（{role}）。你的账号：{accounts}。",
     ),
-    "usage": (
-        "In the last 30 days: {calls} model calls, {prompt} prompt tokens ({cached} of them cached) and "
-        "{completion} answer tokens.",
-        "最近 30 天：{calls} 次模型调用，{prompt} 个提示词 token（其中缓存 {cached} 个），"
-        "{completion} 个回答 token。",
+    "usage": ("What you used in the last 30 days:", "最近 30 天的用量："),
+    "usage_none": ("You used nothing in the last 30 days.", "最近 30 天没有用量。"),
+    "usage_line": (
+        "- {purpose}: {calls} calls, {prompt} prompt tokens ({cached} cached), {completion} answer tokens",
+        "- {purpose}：{calls} 次调用，提示词 {prompt} token（缓存 {cached}），回答 {completion} token",
+    ),
+    "budget_spent": (
+        "You have used today's share of the model. Write again tomorrow.",
+        "你今天的模型用量已经用完，请明天再来。",
     ),
     **MEMORY_SENTENCES,
     "sessions_none": ("No conversations yet.", "还没有对话。"),
@@ -238,6 +242,14 @@ MONTHS = (
     *("August", "September", "October", "November", "December"),
 )
 
+PURPOSES = {
+    "turn": ("answers", "回答"),
+    "title": ("titles", "标题"),
+    "session_search": ("summaries of what was found", "搜索摘要"),
+    "review": ("review of your memory", "记忆整理"),
+    "compaction": ("shortening of long conversations", "长对话压缩"),
+}
+
 HELP: dict[str, tuple[str, str]] = {
     "start": ("say hello", "打个招呼"),
     "help": ("list the commands", "列出命令"),
@@ -293,6 +305,11 @@ def describe_day(day: date, today: date, language: str = "") -> str:
     if is_chinese(language):
         return f"{'' if same_year else f'{day.year}年'}{day.month}月{day.day}日"
     return f"{day.day} {MONTHS[day.month - 1]}{'' if same_year else f' {day.year}'}"
+
+
+def describe_purpose(purpose: str, language: str = "") -> str:
+    english, chinese = PURPOSES.get(purpose, (purpose, purpose))
+    return chinese if is_chinese(language) else english
 
 
 def describe_role(role: str, language: str = "") -> str:

@@ -7,7 +7,7 @@ from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands import memory, private
 from trunkline.gateway.commands.registry import Command, CommandContext
 from trunkline.gateway.commands.sessions import list_sessions, name_session, resume, search
-from trunkline.gateway.sentences import describe_command, describe_role, say
+from trunkline.gateway.sentences import describe_command, describe_purpose, describe_role, say
 from trunkline.gateway.state import codes, people, usage
 
 
@@ -83,15 +83,22 @@ async def show_usage(context: CommandContext) -> str:
         person_id = account.person.id
         owned = await context.house.database.read(lambda c: people.accounts_of(c, person_id))
         ids = [own.id for own in owned]
-    spent = await context.house.database.read(lambda c: usage.total(c, ids, since_ms))
-    return say(
-        "usage",
-        context.language,
-        calls=spent.calls,
-        prompt=f"{spent.tokens.prompt_tokens:,}",
-        cached=f"{spent.tokens.cached_tokens:,}",
-        completion=f"{spent.tokens.completion_tokens:,}",
-    )
+    spent = await context.house.database.read(lambda c: usage.by_purpose(c, ids, since_ms))
+    if not spent:
+        return say("usage_none", context.language)
+    lines = [
+        say(
+            "usage_line",
+            context.language,
+            purpose=describe_purpose(one.purpose, context.language),
+            calls=one.calls,
+            prompt=f"{one.tokens.prompt_tokens:,}",
+            cached=f"{one.tokens.cached_tokens:,}",
+            completion=f"{one.tokens.completion_tokens:,}",
+        )
+        for one in spent
+    ]
+    return "\n".join([say("usage", context.language), "", *lines])
 
 
 async def approve(context: CommandContext) -> str:

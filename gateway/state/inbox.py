@@ -65,6 +65,17 @@ def store(connection: Connection, arrival: Arrival, now_ms: int) -> int:
     )
 
 
+def last_place(connection: Connection, account: AccountId) -> SessionKey | None:
+    """Where an account wrote last."""
+    row = connection.execute(
+        select(inbox.c.platform, inbox.c.tenant, inbox.c.chat, inbox.c.thread, inbox.c.member)
+        .where(inbox.c.account_id == account)
+        .order_by(inbox.c.id.desc())
+        .limit(1)
+    ).first()
+    return None if row is None else SessionKey(*row)
+
+
 def lease(connection: Connection, key: SessionKey, owner: str, now_ms: int) -> tuple[InboxRow, ...]:
     """Takes the oldest waiting rows of a key that belong to one turn.
 

@@ -12,8 +12,8 @@ from trunkline.gateway.state.schema import outbox
 
 NONCE_HOLDS_MS = 180_000
 """How long a platform is trusted to know a nonce again. Discord says "the past few minutes"."""
-FINDABLE_MS = 3_000_000
-"""For how long an adapter that looks back finds a message: Slack's looks an hour back."""
+FINDABLE_MS = 12 * 3600 * 1000
+"""For how long what was being sent is looked for and sent again; later nobody waits for it any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -10,6 +12,7 @@ from tests.emulators.discord import DiscordEmulator, rate_limited
 from tests.emulators.discord_live import Live, live_adapter, outbound
 from trunkline.adapters.base import (
     ChatRef,
+    Chunk,
     RateLimited,
     Rejected,
     Unavailable,
@@ -79,6 +82,19 @@ async def test_a_lost_answer_can_be_asked_for_again_by_its_nonce(live: Live) -> 
     await live.adapter.send(outbound("once", place, nonce="turn1.0"))
 
     assert live.emulator.texts() == ["once"]
+
+
+async def test_when_its_nonce_is_forgotten_a_message_is_looked_for_by_its_words(live: Live) -> None:
+    place = ChatRef(live.emulator.general)
+    an_hour_ago = datetime.now(UTC) - timedelta(hours=1)
+    first = await live.adapter.send(outbound("once", place, nonce="turn1.0"))
+
+    again = replace(outbound("once", place, nonce="turn1.1"), tried_since=an_hour_ago)
+    second = await live.adapter.send(again)
+    await live.adapter.send(replace(again, chunk=Chunk("another"), nonce="turn1.2"))
+
+    assert first == second
+    assert live.emulator.texts() == ["once", "another"]
 
 
 async def test_a_lost_answer_without_a_nonce_is_uncertain(live: Live) -> None:

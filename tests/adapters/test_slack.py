@@ -242,10 +242,11 @@ async def test_a_message_whose_answer_was_lost_is_found_by_its_nonce(bench: Benc
 
 
 async def test_a_message_that_may_have_arrived_before_is_looked_for_first(bench: Bench) -> None:
+    began = datetime.now(UTC)
     first = await bench.adapter.send(said("hello", nonce="t1.0"))
 
-    again = await bench.adapter.send(said("hello", nonce="t1.0", repeated=True))
-    await bench.adapter.send(said("and more", nonce="t1.1", repeated=True))
+    again = await bench.adapter.send(said("hello", nonce="t1.0", tried_since=began))
+    await bench.adapter.send(said("and more", nonce="t1.1", tried_since=began))
 
     assert again == first
     assert bench.slack.texts("C1") == ["hello", "and more"]

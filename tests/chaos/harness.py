@@ -87,11 +87,14 @@ class Ordeal:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._talk(sorted(talk, key=lambda one: one[0])))
             async with self._program.running() as running:
-                if calm:
-                    await connected(self._program)
-                    await self._settled()
-                    await self._begin_anew()
-                self.moments[await self._moments.pass_one()] += 1
+                try:
+                    if calm:
+                        await connected(self._program)
+                        await self._settled()
+                        await self._begin_anew()
+                    self.moments[await self._moments.pass_one()] += 1
+                except* AssertionError as failed:
+                    raise AssertionError(f"it did not connect:\n{running.said}{running.logged}") from failed
                 await running.kill()
             self._look_at_the_dead()
             await self._sockets_closed()

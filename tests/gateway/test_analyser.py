@@ -12,6 +12,8 @@ from trunkline.gateway.state.query import Query, parse
     ("text", "words"),
     [
         ("We deployed it", ["we", "deploy", "it"]),
+        ("She bought it for the children", ["she", "buy", "it", "for", "the", "child"]),
+        ("He left, the leaves fell", ["he", "left", "the", "leav", "fall"]),
         ("Ärger im CAFÉ", ["arger", "im", "cafe"]),
         ("ＡＢＣ ﬁne", ["abc", "fine"]),
         ("下周去苏州", ["下", "周", "去", "苏", "州"]),

@@ -87,7 +87,7 @@ async def test_each_speaks_the_language_of_the_person(house: SmallHouse) -> None
             ("stop", "Nothing is running.", "现在没有在运行的回答。"),
             ("status", "Nothing is waiting here.", "这里没有等待处理的消息。"),
             ("whoami", "You are Ana (the owner)", "你是 Bo（成员）"),
-            ("usage", "In the last 30 days", "最近 30 天"),
+            ("usage", "You used nothing", "最近 30 天没有用量"),
             ("sessions", "No conversations yet.", "还没有对话。"),
             ("search nothing", "Nothing found for “nothing”.", "没有找到“nothing”。"),
             ("search", "Write what to look for", "请写上要找的内容"),

@@ -284,7 +284,8 @@ async def test_a_packaged_model_works_without_a_network(name: str) -> None:
     question = await packaged.question("where is my automobile?")
 
     def nearness(vector: Sequence[float]) -> float:
-        return sum(a * b for a, b in zip(vector, question, strict=True)) / sum(a * a for a in vector) ** 0.5
+        product = sum(float(a) * float(b) for a, b in zip(vector, question, strict=True))
+        return product / float(sum(a * a for a in vector)) ** 0.5
 
     assert nearness(car) > nearness(soup)
 

@@ -140,7 +140,7 @@ async def test_the_set_up_code_gives_one_account_to_the_owner_and_is_then_no_lon
     database: Database,
 ) -> None:
     await load(database, parse_settings({}))
-    code = await database.write(lambda c: issue_setup_code(c, NOW))
+    code = await database.write(lambda c: issue_setup_code(c, ["telegram", "web"], NOW))
     assert code is not None
 
     assert isinstance(await database.write(lambda c: claim_owner(c, stranger(c), "WRONGONE", NOW)), Refused)
@@ -150,13 +150,23 @@ async def test_the_set_up_code_gives_one_account_to_the_owner_and_is_then_no_lon
     assert isinstance(claimed, Approved)
     assert await slug_of(database, "666") == "owner"
     assert isinstance(again, Refused)
-    assert await database.write(lambda c: issue_setup_code(c, NOW)) is None
+    assert await database.write(lambda c: issue_setup_code(c, ["telegram", "web"], NOW)) is None
 
 
 async def test_a_pairing_code_does_not_make_its_holder_the_owner(database: Database) -> None:
     await load(database, parse_settings({}))
-    await database.write(lambda c: issue_setup_code(c, NOW))
+    await database.write(lambda c: issue_setup_code(c, ["telegram", "web"], NOW))
     code = await database.write(lambda c: codes.issue(c, "pair", stranger(c).id, NOW))
 
     assert isinstance(await database.write(lambda c: claim_owner(c, stranger(c), code or "", NOW)), Refused)
     assert await slug_of(database, "666") is None
+
+
+async def test_the_owner_gets_a_code_again_for_a_platform_without_an_account_of_theirs(
+    database: Database,
+) -> None:
+    await load(database, settings(ana=ANA))
+
+    assert await database.write(lambda c: issue_setup_code(c, ["telegram", "web"], NOW)) is None
+    assert await database.write(lambda c: issue_setup_code(c, ["telegram", "slack"], NOW)) is not None
+    assert await database.write(lambda c: issue_setup_code(c, ["web", "terminal"], NOW)) is None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, insert, select
 
 from tests.gateway.inbound import command, direct, in_room
 from trunkline.adapters.base import InboundKind, InboundMessage, Sender
@@ -20,7 +20,7 @@ from trunkline.gateway.state import people, sessions
 from trunkline.gateway.state.database import BUSY_TIMEOUT_MS, Database
 from trunkline.gateway.state.migrate import migrate_now
 from trunkline.gateway.state.records import SessionKey
-from trunkline.gateway.state.schema import inbox, outbox
+from trunkline.gateway.state.schema import inbox, outbox, usage
 
 NOW = now_ms()
 SETTINGS = parse_settings(
@@ -100,7 +100,7 @@ async def test_the_owner_claims_an_account_with_the_code_printed_at_start(databa
 
     def start(connection: Connection) -> str | None:
         identity.assert_config(connection, bare, NOW)
-        return identity.issue_setup_code(connection, NOW)
+        return identity.issue_setup_code(connection, ["telegram", "web"], NOW)
 
     code = await database.write(start)
     assert code is not None
@@ -110,7 +110,7 @@ async def test_the_owner_claims_an_account_with_the_code_printed_at_start(databa
     assert claimed is not None
     assert claimed.person is not None
     assert claimed.person.role == "owner"
-    assert await database.write(lambda c: identity.issue_setup_code(c, NOW)) is None
+    assert await database.write(lambda c: identity.issue_setup_code(c, ["telegram", "web"], NOW)) is None
 
 
 async def test_control_commands_run_at_once_and_others_wait_their_turn(database: Database) -> None:
@@ -267,3 +267,36 @@ async def test_a_database_locked_by_another_process_keeps_no_message_out(tmp_pat
         foreign.close()
 
     assert woken == [SessionKey("telegram", "bot", "100")]
+
+
+async def test_an_approved_stranger_is_told_where_they_wrote(database: Database) -> None:
+    await take(database, direct("hello", user="666"))
+    (sentence,) = await planned(database)
+    found = re.search(r"\b[A-Z2-9]{8}\b", sentence)
+    assert found is not None
+
+    await database.write(lambda c: identity.approve(c, found[0], NOW, typed_by=None))
+
+    assert "You're in" in (await planned(database))[-1]
+
+
+async def test_a_guest_who_has_used_up_the_day_is_told_so_once_and_starts_no_turn(database: Database) -> None:
+    open_house = parse_settings({"access": {"unknown": "open", "guest_daily_tokens": 1000}})
+    first = await database.write(lambda c: store(c, direct("hi", user="666"), open_house, NOW))
+    assert first.wake is not None
+    guest = await database.read(lambda c: people.find_account(c, "telegram", "", "666"))
+    assert guest is not None
+    spent = {"account_id": guest.id, "purpose": "turn", "prompt_tokens": 990, "completion_tokens": 20}
+    await database.write(lambda c: c.execute(insert(usage).values(created_ms=NOW, **spent)))
+
+    again = [
+        await database.write(lambda c: store(c, direct("more", user="666"), open_house, NOW))
+        for _ in range(3)
+    ]
+    tomorrow = NOW + 86_400_000
+    fresh = replace(direct("hi", user="666"), sent_at=datetime.fromtimestamp(tomorrow / 1000, UTC))
+    later = await database.write(lambda c: store(c, fresh, open_house, tomorrow))
+
+    assert [one.wake for one in again] == [None, None, None]
+    assert len(await planned(database)) == 1
+    assert later.wake is not None

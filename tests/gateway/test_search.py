@@ -32,6 +32,8 @@ from trunkline.gateway.state.messages import (
     NewMessage,
     add_message,
     add_messages,
+    index_is_degraded,
+    reindex,
     set_message_state,
 )
 from trunkline.gateway.state.schema import account, session
@@ -230,6 +232,22 @@ async def test_a_degraded_index_is_said(house: House) -> None:
     assert (outcome.degraded, len(outcome.hits)) == (True, 1)
 
 
+async def test_a_search_that_meets_a_broken_index_fails_and_marks_it(sqlite_database: Database) -> None:
+    house = House(sqlite_database)
+    house.said("ana", "s1", "zephyr before")
+    house.database.write_now(
+        lambda connection: connection.execute(text("UPDATE message_fts_data SET block = x'00ff00ff00ff'"))
+    )
+
+    with pytest.raises(SearchFailed, match="reindex"):
+        await house.found("zephyr")
+
+    assert house.database.read_now(index_is_degraded)
+    reindex(house.database, lambda done, total: None)
+    outcome = await house.outcome("zephyr")
+    assert (outcome.degraded, len(outcome.hits)) == (False, 1)
+
+
 async def test_the_session_one_is_in_is_left_out_but_for_what_was_compacted(house: House) -> None:
     ids = house.said("ana", "s1", "zephyr one", "well", "zephyr two", "yes")
     house.said("ana", "s2", "zephyr elsewhere")
@@ -312,12 +330,41 @@ async def test_a_day_in_the_question_leads_to_what_was_said_then(house: House) -
     assert (await house.found(f"{on.month}月{on.day}日我们聊了什么？"))[0] == "s4"
 
 
+async def test_a_question_for_the_latest_prefers_the_recent(house: House) -> None:
+    for week in range(5):
+        house.said("ana", f"s{week}", "the zephyr report", started_ms=START_MS + week * 7 * DAY_MS)
+    house.said("ana", "old", "zephyr report", started_ms=START_MS - 400 * DAY_MS)
+
+    assert await house.found("latest zephyr report") == ["s4", "s3", "s2", "s1", "s0", "old"]
+    assert (await house.found("zephyr report"))[0] == "old"
+    assert (await house.found("最近的 zephyr report"))[0] == "s4"
+
+
+async def test_a_common_word_in_tens_of_thousands_of_messages_finds_the_best_of_them(house: House) -> None:
+    owner = house.account("ana")
+
+    def work(connection: Connection) -> None:
+        stream = direct_stream(connection, owner)
+        for n in range(10):
+            made = add_session(connection, stream, f"s{n}")
+            say(connection, made, *(f"tea and talk {n} {place} and more words" for place in range(1000)))
+        made = add_session(connection, stream, "s10", last_ms=START_MS)
+        say(connection, made, "tea with zephyr")
+
+    house.database.write_now(work)
+
+    assert (await house.found("tea"))[0] == "s10"
+    assert (await house.found("zephyr tea"))[0] == "s10"
+    assert len(await house.found("tea talk")) == 10
+
+
 async def test_a_title_counts(house: House) -> None:
     house.said("ana", "s1", "about the boat", title="Holiday plans")
     house.said("ana", "s2", "about the car", title="Repairs 100%")
 
     assert await house.found("holiday") == ["s1"]
     assert await house.found("repairs") == ["s2"]
+    assert await house.found("repairs", since=datetime.now(UTC)) == []
 
 
 async def test_scheduled_runs_rank_below_people(house: House) -> None:
