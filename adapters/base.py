@@ -161,11 +161,11 @@ class OutboundMessage:
     to: ChatRef
     chunk: Chunk
     nonce: str = ""
-    tried_since: datetime | None = None
     reply_to: str | None = None
     mention: str | None = None
     ephemeral: bool = False
     quiet: bool = False
+    tried_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

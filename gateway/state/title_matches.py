@@ -64,13 +64,13 @@ def _titled(
     statement = _SQLITE if connection.dialect.name == "sqlite" else _POSTGRES
     listed = ", ".join(str(one) for one in streams)
     ((ids, times, titles),) = rows(connection, statement.format(streams=listed), {})
-    text = fold(titles or "")
-    wanted = [(surface, term.group) for term in asked.terms for surface in term.surfaces if surface in text]
-    if not wanted:
+    folded = fold(titles or "").split("\n")
+    groups: dict[int, frozenset[int]] = {}
+    for term in asked.terms:
+        for surface in term.surfaces:
+            for place in [place for place, title in enumerate(folded) if surface in title]:
+                groups[place] = groups.get(place, frozenset()) | {term.group}
+    if not groups:
         return {}
-    found: dict[int, tuple[int, frozenset[int]]] = {}
-    for session_id, last_ms, title in zip(ids.split(), times.split(), text.split("\n"), strict=True):
-        groups = [group for surface, group in wanted if surface in title]
-        if groups:
-            found[int(session_id)] = (int(last_ms), frozenset(groups))
-    return found
+    session_ids, last = ids.split(), times.split()
+    return {int(session_ids[place]): (int(last[place]), held) for place, held in groups.items()}
