@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from sqlalchemy import Column, ColumnElement, Connection, LargeBinary, cast, fun
 from bench.made_up_chats import MadeUpSession, MadeUpStream, Words, made_up_sessions, made_up_streams, name_of
 from trunkline.agent.messages import AssistantMessage, Usage
 from trunkline.agent.ports import SearchQuery
+from trunkline.agent.prompt import compose_user_text
 from trunkline.agent.scope import AccountId, PersonId, PersonScope
 from trunkline.gateway.state import inbox, outbox, sessions, turns
 from trunkline.gateway.state.database import Database
@@ -89,10 +91,11 @@ def measure(database: Database, path: Path, words: Words, messages: int, *, quie
     for kind, texts in asked.items():
         figures |= asyncio.run(time_searches(database, kind, texts))
     figures |= time_commits(database, path, house)
-    size = path.stat().st_size
     asyncio.run(database.scrub())
+    size, (held, exact) = path.stat().st_size, database.read_now(held_bytes)
     figures["file_mb"] = round(size / 1e6, 1)
-    figures["file_ratio"] = round(path.stat().st_size / database.read_now(held_bytes), 3)
+    figures["file_ratio"] = round(size / held, 3)
+    figures["file_ratio_without_exact"] = round((size - exact) / (held - exact), 3)
     figures["load_average"] = round(os.getloadavg()[0], 1)
     return figures
 
@@ -103,7 +106,7 @@ def fill(database: Database, house: House, words: Words, messages: int, *, quiet
     database.write_now(lambda connection: _people(connection, house, streams))
     chance = random.Random(4)
     planned = list(made_up_sessions(streams, words))
-    wall_s = cpu_s = longest_s = 0.0
+    cpu_s, walls = 0.0, list[float]()
     for start in track(range(0, len(planned), SESSIONS_PER_BATCH), "writing", disable=quiet):
         batch = planned[start : start + SESSIONS_PER_BATCH]
         rows = database.write_now(lambda connection, batch=batch: _sessions(connection, house, batch))
@@ -114,14 +117,14 @@ def fill(database: Database, house: House, words: Words, messages: int, *, quiet
         ]
         began, began_cpu = time.perf_counter(), time.process_time()
         database.write_now(lambda connection, news=news: add_messages(connection, news))
-        took_s = time.perf_counter() - began
-        wall_s, longest_s = wall_s + took_s, max(longest_s, took_s)
+        walls.append(time.perf_counter() - began)
         cpu_s += time.process_time() - began_cpu
     return {
         "messages": messages,
-        "writes_per_s": round(messages / wall_s),
+        "writes_per_s": round(messages / sum(walls)),
         "writes_per_cpu_s": round(messages / cpu_s),
-        "longest_batch_ms": round(longest_s * 1000, 1),
+        "batch_p50_ms": percentile([one * 1000 for one in walls], 50),
+        "batch_max_ms": percentile([one * 1000 for one in walls], 100),
     }
 
 
@@ -199,12 +202,12 @@ def time_commits(database: Database, path: Path, house: House) -> dict[str, floa
     }
 
 
-def held_bytes(connection: Connection) -> int:
-    """What people put in: texts, the exact bytes where they differ, tool calls, prompts."""
-    columns = (message.c.content, message.c.sent, message.c.tool_calls)
+def held_bytes(connection: Connection) -> tuple[int, int]:
+    """The bytes that people and models put in: all of it, and of that the exact texts sent to the model."""
+    columns = (message.c.content, message.c.tool_calls, message.c.sent)
     texts = connection.execute(select(*map(_total_bytes, columns))).one()
     prompts = connection.execute(select(_total_bytes(system_prompt.c.content))).scalar_one()
-    return int(sum(texts) + prompts)
+    return int(sum(texts) + prompts), int(texts[-1])
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
@@ -270,11 +273,14 @@ def _messages(
         if 0 in one.stream.members and place == 3:
             (house.chinese if one.is_chinese else house.english).append(text)
         is_answer = place % 2 == 1
+        created_ms = one.started_ms + place * 1000
+        written = datetime.fromtimestamp(created_ms / 1000, UTC)
         yield NewMessage(
             session_id=row,
             role="assistant" if is_answer else "user",
             content=text,
-            created_ms=one.started_ms + place * 1000,
+            sent=None if is_answer else compose_user_text(text, written),
+            created_ms=created_ms,
             account_id=None if is_answer else author,
             finish_reason="stop" if is_answer else "",
             platform_ids=() if is_answer else (str(1_000_000 + one.number * 50 + place),),

@@ -162,7 +162,7 @@ session = Table(
     _int("cached_tokens"),
     _int("completion_tokens"),
     _int("cost_micros"),
-    Index(None, "stream_id", "last_ms"),
+    Index(None, "stream_id", "last_ms", "title"),  # a search reads all titles of a scope from it
     Index(
         "uq_session_open",
         "platform",

@@ -34,7 +34,7 @@ from trunkline.agent.scope import RoomScope, Scope
 from trunkline.agent.tools.base import Tool, ToolContext
 from trunkline.gateway import cli
 from trunkline.gateway.access import Admitted, decide
-from trunkline.gateway.app import AsyncModels, OpenHouse, built_in_tools, open_house
+from trunkline.gateway.app import Models, OpenHouse, built_in_tools, open_house
 from trunkline.gateway.commands.catalogue import BY_NAME
 from trunkline.gateway.commands.catalogue import COMMANDS as CATALOGUE
 from trunkline.gateway.commands.registry import CommandContext, House
@@ -62,7 +62,7 @@ async def filled_house(
 
 @asynccontextmanager
 async def tools_of(house: OpenHouse) -> AsyncIterator[dict[str, Tool[Any]]]:
-    async with AsyncModels(house) as models:
+    async with Models(house) as models:
         yield {tool.name: tool for tool in built_in_tools(house, models)}
 
 

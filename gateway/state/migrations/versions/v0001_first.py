@@ -179,7 +179,9 @@ def _create_sessions() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_session"),
         sa.UniqueConstraint("public_id", name="uq_session_public_id"),
     )
-    op.create_index("ix_session_stream_id_last_ms", "session", ["stream_id", "last_ms"], unique=False)
+    op.create_index(
+        "ix_session_stream_id_last_ms_title", "session", ["stream_id", "last_ms", "title"], unique=False
+    )
     op.create_index(
         "uq_session_open",
         "session",
