@@ -127,7 +127,9 @@ def made_up_streams(messages: int, people: int, seed: int = 2) -> list[MadeUpStr
             (size, tuple(chance.sample(range(1, people), min(1 + chance.randrange(2, 9), people - 1))))
         )
     own = biggest - rooms[0][0] - rooms[1][0]
-    sizes = [((member,), False, size) for member, size in enumerate((own, *direct))]
+    sizes: list[tuple[tuple[int, ...], bool, int]] = [
+        ((member,), False, size) for member, size in enumerate((own, *direct))
+    ]
     sizes += [(members, True, size) for size, members in rooms]
     return [MadeUpStream(number, *one) for number, one in enumerate(sizes)]
 

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -109,14 +110,14 @@ def fill(database: Database, house: House, words: Words, messages: int, *, quiet
     cpu_s, walls = 0.0, list[float]()
     for start in track(range(0, len(planned), SESSIONS_PER_BATCH), "writing", disable=quiet):
         batch = planned[start : start + SESSIONS_PER_BATCH]
-        rows = database.write_now(lambda connection, batch=batch: _sessions(connection, house, batch))
+        rows = database.write_now(partial(_sessions, house=house, batch=batch))
         news = [
             new
             for one, row in zip(batch, rows, strict=True)
             for new in _messages(house, words, chance, one, row)
         ]
         began, began_cpu = time.perf_counter(), time.process_time()
-        database.write_now(lambda connection, news=news: add_messages(connection, news))
+        database.write_now(partial(add_messages, news=news))
         walls.append(time.perf_counter() - began)
         cpu_s += time.process_time() - began_cpu
     return {

@@ -29,7 +29,7 @@ from trunkline.gateway.state.schema import (
 
 # Bounds of one search, as measured in docs/benchmarks.md: fewer terms lose recall, more cost only time.
 RAREST_TERMS = 6
-MAX_POSTINGS = 3000
+MAX_POSTINGS = 2000
 ENOUGH_HITS = 400
 COUNT_CAP = 6000
 MAX_EXCLUDED = 20_000

@@ -114,7 +114,12 @@ class Windows:
         bits = 0
         for hit in hits:
             bits |= self._groups[hit.id]
-        return frozenset([group for group in range(bits.bit_length()) if bits >> group & 1])
+        return groups_of(bits)
+
+
+def groups_of(bits: int) -> frozenset[int]:
+    """The groups whose bits are set."""
+    return frozenset([group for group in range(bits.bit_length()) if bits >> group & 1])
 
 
 def _apart(ranked: Iterable[Posting]) -> list[Posting]:

@@ -269,8 +269,7 @@ def _hit(
     opening: tuple[TranscriptLine, ...] = ()
     closing: tuple[TranscriptLine, ...] = ()
     if not is_current:
-        opening = transcripts.exchange(connection, row, last=False, max_chars=EXCHANGE_CHARS)
-        closing = transcripts.exchange(connection, row, last=True, max_chars=EXCHANGE_CHARS)
+        opening, closing = transcripts.exchanges(connection, row, EXCHANGE_CHARS)
     return SessionHit(transcripts.card(connection, row, opening), one.score, lines, opening, closing)
 
 

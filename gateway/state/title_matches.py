@@ -8,12 +8,12 @@ from sqlalchemy import Connection
 from trunkline.gateway.state.analyser import fold
 from trunkline.gateway.state.fulltext import rows
 from trunkline.gateway.state.query import Query
-from trunkline.gateway.state.ranking import SessionScore
+from trunkline.gateway.state.ranking import SessionScore, groups_of
 
 # What a word in a title is worth, in the units of a word in a message.
 TITLE_WEIGHT = 1.5
 
-# The most sessions that only their title finds, the newest of them.
+# The most sessions that only their title finds.
 MAX_FOUND = 50
 
 # All titles as one text: SQLite and Python hand over one row sooner than thousands.
@@ -43,34 +43,34 @@ def with_titles(
         return list(found)
     scored: list[SessionScore] = []
     for one in found:
-        _, groups = titles.pop(one.session_id, (0, frozenset()))
-        score = one.score + TITLE_WEIGHT * len(groups)
-        scored.append(replace(one, score=score, groups=one.groups | groups))
+        _, bits = titles.pop(one.session_id, (0, 0))
+        score = one.score + TITLE_WEIGHT * bits.bit_count()
+        scored.append(replace(one, score=score, groups=one.groups | groups_of(bits)))
     if alone:
-        newest = sorted(titles, key=lambda session_id: -titles[session_id][0])[:MAX_FOUND]
-        for session_id in newest:
-            last_ms, groups = titles[session_id]
-            score = TITLE_WEIGHT * len(groups)
-            scored.append(SessionScore(session_id, score, frozenset(), (), groups, last_ms))
+        best = sorted(
+            titles, key=lambda session_id: (-titles[session_id][1].bit_count(), -titles[session_id][0])
+        )
+        for session_id in best[:MAX_FOUND]:
+            last_ms, bits = titles[session_id]
+            score = TITLE_WEIGHT * bits.bit_count()
+            scored.append(SessionScore(session_id, score, frozenset(), (), groups_of(bits), last_ms))
     return sorted(scored, key=lambda one: (-one.score, -one.best_ms))
 
 
-def _titled(
-    connection: Connection, streams: Sequence[int], asked: Query
-) -> dict[int, tuple[int, frozenset[int]]]:
-    """By session whose title holds words of the query: its last time, and the groups of those words."""
+def _titled(connection: Connection, streams: Sequence[int], asked: Query) -> dict[int, tuple[int, int]]:
+    """By session whose title holds words of the query: its last time, and a bit for each group of words."""
     if not asked.terms or not streams:
         return {}
     statement = _SQLITE if connection.dialect.name == "sqlite" else _POSTGRES
     listed = ", ".join(str(one) for one in streams)
     ((ids, times, titles),) = rows(connection, statement.format(streams=listed), {})
     folded = fold(titles or "").split("\n")
-    groups: dict[int, frozenset[int]] = {}
+    found: dict[int, int] = {}
     for term in asked.terms:
         for surface in term.surfaces:
             for place in [place for place, title in enumerate(folded) if surface in title]:
-                groups[place] = groups.get(place, frozenset()) | {term.group}
-    if not groups:
+                found[place] = found.get(place, 0) | 1 << term.group
+    if not found:
         return {}
     session_ids, last = ids.split(), times.split()
-    return {int(session_ids[place]): (int(last[place]), held) for place, held in groups.items()}
+    return {int(session_ids[place]): (int(last[place]), bits) for place, bits in found.items()}

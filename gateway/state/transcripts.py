@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, func, or_, select
+from sqlalchemy import Connection, Row, Select, bindparam, func, literal, or_, select, union_all
 
 from trunkline.agent.ports import SessionCard, SessionView, TranscriptLine
 from trunkline.gateway.state.analyser import fold
@@ -128,12 +128,14 @@ def context(connection: Connection, row: Row[Any], message_ids: Sequence[int], m
     return "\n".join(_with_gaps(chosen))[:max_chars]
 
 
-def exchange(
-    connection: Connection, row: Row[Any], *, last: bool, max_chars: int
-) -> tuple[TranscriptLine, ...]:
-    """The first or the last question and answer of a session, each line cut to `max_chars`."""
-    rows = connection.execute(_LAST_LINES if last else _FIRST_LINES, {"session_row": row.id}).all()
-    return tuple(line(one, max_chars=max_chars) for one in (reversed(rows) if last else rows))
+def exchanges(
+    connection: Connection, row: Row[Any], max_chars: int
+) -> tuple[tuple[TranscriptLine, ...], tuple[TranscriptLine, ...]]:
+    """The first and the last question and answer of a session, each line cut to `max_chars`."""
+    rows = sorted(connection.execute(_ENDS, {"session_row": row.id}).all(), key=lambda one: one.seq)
+    first = [line(one, max_chars=max_chars) for one in rows if not one.is_last]
+    last = [line(one, max_chars=max_chars) for one in rows if one.is_last]
+    return tuple(first), tuple(last)
 
 
 def every_line(connection: Connection, row: Row[Any], max_chars: int) -> Iterator[TranscriptLine]:
@@ -231,8 +233,9 @@ _VISIBLE = (
 )
 _SPOKEN = _VISIBLE.where(message.c.role != "tool", message.c.content != "")
 _FIRST_WORDS = _VISIBLE.where(message.c.role == "user").order_by(message.c.seq).limit(1)
-_FIRST_LINES = _SPOKEN.order_by(message.c.seq).limit(2)
-_LAST_LINES = _SPOKEN.order_by(message.c.seq.desc()).limit(2)
+_FIRST_LINES = _SPOKEN.add_columns(literal(0).label("is_last")).order_by(message.c.seq).limit(2)
+_LAST_LINES = _SPOKEN.add_columns(literal(1).label("is_last")).order_by(message.c.seq.desc()).limit(2)
+_ENDS = union_all(select(_FIRST_LINES.subquery()), select(_LAST_LINES.subquery()))
 _LINES_AT = _VISIBLE.where(message.c.seq.in_(bindparam("seqs", expanding=True))).order_by(message.c.seq)
 
 

@@ -10,14 +10,16 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.chaos.judge import Verdict, in_flight_to_telegram, judge, see
+from tests.chaos.judge import Verdict, in_flight_to_telegram, judge, see, unfinished
 from tests.chaos.moments import Moments, connected, forget_calls
 from tests.chaos.places import Place, all_places, settings
 from tests.chaos.script import Script, question
 from tests.e2e.installed import Installed, installed_program
+from tests.gateway.small_house import eventually
 
 SAID_PER_ROUND = (2, 6)
 TALK_S = 3.5
@@ -106,6 +108,7 @@ class Ordeal:
         async with self._program.running() as running:
             await connected(self._program)
             await self._settled()
+            await self._idle()
             assert await running.terminate() == 0, running.logged
 
     def _many(self) -> int:
@@ -137,6 +140,16 @@ class Ordeal:
             if left != waiting:
                 waiting, until_s = left, loop.time() + SETTLE_S
             await asyncio.sleep(LOOK_S)
+
+    async def _idle(self) -> None:
+        """Returns when the program has nothing more to do, commands among it, or takes too long over it."""
+        state = self._program.home / "trunkline" / "state.db"
+
+        async def met() -> bool:
+            return await asyncio.to_thread(lambda: not unfinished(state))
+
+        with suppress(TimeoutError):
+            await eventually(met, SETTLE_S)
 
     def _unanswered(self) -> int:
         return sum(

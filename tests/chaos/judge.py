@@ -129,7 +129,8 @@ def _judge_state(verdict: Verdict, asked: Sequence[int], state: Path) -> None:
         connection.row_factory = sqlite3.Row
         (result,) = connection.execute("PRAGMA integrity_check").fetchone()
         verdict.integrity_ok = result == "ok"
-        broken = [*_asked_wrongly(connection, asked), *_unpaired_calls(connection), *_unfinished(connection)]
+        broken = [*_asked_wrongly(connection, asked), *_unpaired_calls(connection)]
+    broken += unfinished(state)
     verdict.transcripts_broken = len(broken)
     verdict.faults += broken
 
@@ -158,17 +159,19 @@ def _unpaired_calls(connection: sqlite3.Connection) -> list[str]:
     return broken + [f"transcript: a call without its result: turn {call[1]}" for call in waiting]
 
 
-def _unfinished(connection: sqlite3.Connection) -> list[str]:
+def unfinished(state: Path) -> list[str]:
+    """The rows that wait for something, or ended badly."""
     queries = {
         "inbox": "SELECT id, state FROM inbox WHERE state <> 'done'",
         "outbox": "SELECT id, state FROM outbox WHERE state IN ('planned', 'sending', 'refused')",
         "turn": "SELECT id, state FROM turn WHERE state <> 'done'",
     }
-    return [
-        f"unfinished: {table} {row['id']} is {row['state']}"
-        for table, query in queries.items()
-        for row in connection.execute(query)
-    ]
+    with closing(sqlite3.connect(state)) as connection:
+        return [
+            f"unfinished: {table} {row} is {stands}"
+            for table, query in queries.items()
+            for row, stands in connection.execute(query)
+        ]
 
 
 def in_flight_to_telegram(state: Path) -> set[int]:

@@ -45,7 +45,7 @@ async def test_what_must_never_wait_is_answered_while_a_turn_runs(world: World) 
         for command, expected in (
             ("/status", "I'm working on an answer here."),
             ("/help", "What you can type"),
-            ("/usage", "In the last 30 days"),
+            ("/usage", "You used nothing"),
             ("/whoami", "You are Ana"),
         ):
             await world.ana_on_telegram(command)
