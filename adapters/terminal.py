@@ -11,14 +11,16 @@ import re
 import secrets
 import signal
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.markdown import Markdown
+from rich.segment import Segment
 from rich.spinner import Spinner
 
 from trunkline.adapters.base import (
@@ -41,6 +43,8 @@ from trunkline.adapters.markup.plain import render_plain
 TENANT = "local"
 
 _PROMPT = "› "
+_OPENING = "Trunkline · /help lists commands · Ctrl-D leaves"
+_PATIENCE_S = 5
 _COMMAND = re.compile(r"/([a-z][a-z0-9_-]*)(?:\s+(.*))?\Z", re.DOTALL)
 _READ_BYTES = 65536
 
@@ -65,6 +69,34 @@ class LineReader:
             self._rest += self._decoder.decode(read, final=self._ended)
         line, separator, self._rest = self._rest.partition("\n")
         return line.rstrip("\r") if line or separator else None
+
+
+class Waiting:
+    """A spinner that, once the wait is long, tells its seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since_s = clock()
+        self._spinner = Spinner("dots", style="cyan")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        waited_s = int(self._clock() - self._since_s)
+        if waited_s >= _PATIENCE_S:
+            self._spinner.update(text=f"{waited_s} s")
+        yield self._spinner
+
+
+class Tail:
+    """The last lines of what it holds, as many as the screen has room for above the cursor."""
+
+    def __init__(self, whole: RenderableType) -> None:
+        self._whole = whole
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = console.render_lines(self._whole, options.update(height=None), pad=False)
+        for line in lines[-max(1, console.height - 1) :]:
+            yield from line
+            yield Segment.line()
 
 
 class TerminalAdapter:
@@ -95,6 +127,7 @@ class TerminalAdapter:
         self._settle_s = settle_s
         self._answer_most_s = answer_most_s
         self._open: OrderedDict[str, str] = OrderedDict()
+        self._at_stop: dict[str, str] = {}
         self._live: Live | None = None
         self._answering = False
         self._typing = False
@@ -103,6 +136,8 @@ class TerminalAdapter:
 
     async def run(self, deliver: Deliver, connected: Callable[[str], None]) -> None:
         connected(TENANT)
+        if self._console.is_terminal:
+            self._console.print(_OPENING, style="dim", highlight=False)
         async with asyncio.TaskGroup() as tasks:
 
             def stop() -> None:
@@ -139,6 +174,7 @@ class TerminalAdapter:
         raise Rejected("the terminal carries no files")
 
     async def _stop(self, deliver: Deliver) -> None:
+        self._at_stop = dict(self._open)
         await deliver(self._inbound("/stop"))
 
     async def _converse(self, deliver: Deliver) -> None:
@@ -221,22 +257,41 @@ class TerminalAdapter:
             self._ask()
 
     def _refresh(self) -> None:
-        """Draws the answer so far, cut to the screen; the whole of it is printed at its end."""
+        """Draws the end of the answer so far; the whole of it is printed when it is complete."""
         if not self._console.is_terminal:
             return
-        if self._live is None:
-            self._live = Live(console=self._console, auto_refresh=False, transient=True)
-            self._live.start()
-        texts = [Markdown(text) for text in self._open.values()]
-        self._live.update(Group(*texts) if texts else Spinner("dots", style="cyan"), refresh=True)
+        texts = [Markdown(text) for text in self._texts()]
+        if texts:
+            self._draw(Tail(Group(*texts)), moves=False)
+        elif self._live is None:
+            self._draw(Waiting(), moves=True)
 
-    def _close_answer(self) -> None:
+    def _draw(self, shown: RenderableType, *, moves: bool) -> None:
+        """Only what moves by itself is drawn again and again: laying out a long answer takes its time."""
+        if self._live is None or self._live.auto_refresh != moves:
+            self._end_live()
+            self._live = Live(
+                shown, console=self._console, auto_refresh=moves, refresh_per_second=10, transient=True
+            )
+            self._live.start()
+        self._live.update(shown, refresh=True)
+
+    def _end_live(self) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None
-        for text in self._open.values():
+
+    def _texts(self) -> tuple[str, ...]:
+        """The messages of the answer. A stop that shows in the answer itself isn't told again."""
+        told = any(self._open[id] != text for id, text in self._at_stop.items())
+        return tuple(text for id, text in self._open.items() if not told or id in self._at_stop)
+
+    def _close_answer(self) -> None:
+        self._end_live()
+        for text in self._texts():
             self._print(text)
         self._open.clear()
+        self._at_stop.clear()
         self._answering = False
 
     def _print(self, text: str) -> None:

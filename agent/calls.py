@@ -59,7 +59,7 @@ class CallRunner:
         self.stopped = False
         self.tools_run: list[str] = []
         for call in _succeeded(request.recorded):
-            with suppress(ValueError):
+            with suppress(ValueError, RecursionError):
                 self._done.add(_key(call, _json_object(call.arguments)))
 
     @property
@@ -127,11 +127,11 @@ class CallRunner:
         try:
             given = _json_object(call.arguments)
             arguments = tool.arguments.model_validate_json(json.dumps(given, ensure_ascii=False))
-        except ValueError as error:
+            key = _key(call, given)
+        except (ValueError, RecursionError) as error:
             reason = _arguments_error(error) if isinstance(error, ValidationError) else str(error)
             self._refuse(call, f"Not run: the arguments of {call.name} are wrong. {reason}", "arguments")
             return None
-        key = _key(call, given)
         if key in self._done:
             self._refuse(call, REPEATED, key[1])
             return None
@@ -211,14 +211,14 @@ def _json_object(arguments: str) -> dict[str, Any]:
     if not arguments.strip():
         raise ValueError("They were empty; send a JSON object, {} when the tool takes nothing.")
     try:
-        given = json.loads(arguments)
+        given = _cleaned(json.loads(arguments))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"They were no valid JSON: {error}.") from error
     if not isinstance(given, dict):
         kind = "null" if given is None else type(given).__name__
         raise ValueError(f"They must be a JSON object, not {kind}.")
-    cleaned: dict[str, Any] = _cleaned(given)
-    return cleaned
+    checked: dict[str, Any] = given
+    return checked
 
 
 def _cleaned(value: Any) -> Any:

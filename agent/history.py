@@ -13,7 +13,8 @@ UNKNOWN_OUTCOME = (
     "Interrupted: the process stopped while this call ran, so its outcome is unknown. It was not run again. "
     "Check before you repeat it, or ask the person."
 )
-BOUNDARY = "\n\n[The message above was never answered. A newer message follows.]\n\n"
+UNANSWERED = "[The message above was never answered. A newer message follows.]"
+BOUNDARY = f"\n\n{UNANSWERED}\n\n"
 OPENING = "[This conversation begins with a message of yours.]"
 
 

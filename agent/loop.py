@@ -20,7 +20,7 @@ from trunkline.agent.model import (
     TextDelta,
 )
 from trunkline.agent.ports import TurnLost, TurnRecorder
-from trunkline.agent.stream_text import ContinuationFilter, FenceFilter
+from trunkline.agent.stream_text import NOTE, ContinuationFilter, OwnTextFilter
 from trunkline.agent.turn import (
     CallUsage,
     EndReason,
@@ -35,14 +35,12 @@ PARTS = "\n\n"
 """Stands between the texts of two steps, in the stream as in the answer."""
 
 LAST_ROUND = (
-    "[Note from the system, not from the person: no further tool calls can be made in this turn. Answer now "
+    f"{NOTE} no further tool calls can be made in this turn. Answer now "
     "with what you have, and say what could not be done.]"
 )
-EMPTY_ANSWER = (
-    "[Note from the system, not from the person: your last reply was empty. Write your answer now.]"
-)
+EMPTY_ANSWER = f"{NOTE} your last reply was empty. Write your answer now.]"
 CUT_ANSWER = (
-    "[Note from the system, not from the person: the connection broke in the middle of your message above. "
+    f"{NOTE} the connection broke in the middle of your message above. "
     "Go on exactly where it ends, and repeat nothing of it.]"
 )
 
@@ -183,17 +181,21 @@ class _Turn:
 
     async def _streamed(self, notes: Sequence[Message]) -> AsyncGenerator[TextDelta]:
         """One model call. Its text passes the filters; its end is left in `_outcome`."""
-        fence, repeat = self._fence_filter(), ContinuationFilter(self._shown)
+        own, repeat = self._own_filter(), ContinuationFilter(self._shown)
         self._outcome = ModelFailure(FailureKind.BROKEN_STREAM, "the stream had no end")
         async with aclosing(_closable(self._model, self._next_request(notes))) as events:
             async for event in events:
                 if isinstance(event, TextDelta):
-                    if text := self._visible(repeat.feed(fence.feed(event.text))):
+                    if text := self._visible(repeat.feed(own.feed(event.text))):
                         yield self._say(text)
+                    if own.ended:
+                        break
                 else:
                     self._outcome = event
-        if text := self._visible(repeat.feed(fence.finish()) + repeat.finish()):
+        if text := self._visible(repeat.feed(own.finish()) + repeat.finish()):
             yield self._say(text)
+        if own.ended:
+            self._outcome = ModelDone(AssistantMessage(self._shown, finish_reason="stop"), Usage())
 
     def _next_request(self, notes: Sequence[Message]) -> ModelRequest:
         messages = list(mend(self._messages).messages)
@@ -211,13 +213,13 @@ class _Turn:
 
     def _said(self, message: AssistantMessage, *, continued: bool) -> AssistantMessage:
         """The message as it is kept: filtered like the stream, and without calls that may not be run."""
-        fence = self._fence_filter()
-        text = self._shown if continued else fence.feed(message.text) + fence.finish()
+        own = self._own_filter()
+        text = self._shown if continued else own.feed(message.text) + own.finish()
         calls = () if self._out_of_rounds() else message.tool_calls
         return replace(message, text=text.strip(), tool_calls=calls)
 
-    def _fence_filter(self) -> FenceFilter:
-        return FenceFilter(tuple(m.sent for m in self._messages if isinstance(m, UserMessage)))
+    def _own_filter(self) -> OwnTextFilter:
+        return OwnTextFilter(tuple(m.sent for m in self._messages if isinstance(m, UserMessage)))
 
     def _visible(self, text: str) -> str:
         return text if self._shown else text.lstrip()

@@ -1,8 +1,12 @@
 """What set-up and doctor ask of an endpoint: which models it has, whether it answers, how it takes tools."""
 
 import asyncio
-from contextlib import aclosing
+import logging
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
+
+from pydantic import BaseModel, ValidationError
 
 from trunkline.agent.messages import UserMessage
 from trunkline.agent.model import FailureKind, ModelDone, ModelFailure, ModelRequest
@@ -12,6 +16,8 @@ from trunkline.agent.openai_client_sdk import OPENAI_URL, Endpoint, Timeouts, op
 
 CHECK_TIMEOUTS = Timeouts(connect_s=5.0, first_token_s=120.0, between_tokens_s=60.0, total_s=240.0)
 CHECK_TEXT = "Reply with the one word: ready"
+
+_CLIENT_LOG = logging.getLogger("trunkline.agent.openai_client")
 
 
 class EndpointFailed(Exception):
@@ -34,23 +40,44 @@ class EndpointCheck:
     failure: ModelFailure | None = None
 
 
+class _Listed(BaseModel):
+    """An entry of the list; what other endpoints add is of no use here."""
+
+    id: object = None
+
+
+class _ModelList(BaseModel):
+    data: tuple[_Listed, ...] | None = None
+
+
 async def list_models(
     base_url: str, api_key: str, *, proxy: str | None = None, timeout_s: float = 10.0
 ) -> tuple[str, ...]:
-    """The ids that /v1/models names, sorted; empty where there is no such list. Raises EndpointFailed."""
+    """The ids that /v1/models names, sorted; empty where there is no such list. Raises EndpointFailed.
+
+    Its kind is NOT_CONFIGURED where something else than a model API answers.
+    """
+    import httpx  # noqa: PLC0415
+
     endpoint = Endpoint(base_url, api_key, proxy)
     try:
         client = await open_client(endpoint, CHECK_TIMEOUTS)
         async with client:
             with translated():
                 async with asyncio.timeout(timeout_s):
-                    page = await client.models.list()
+                    answer = await client.get("/models", cast_to=httpx.Response)
     except Failed as failed:
         if failed.status in (404, 405, 501):
             return ()
         raise EndpointFailed(failed.failure) from failed
-    ids = {model_id for model in page.data or () if isinstance(model_id := getattr(model, "id", None), str)}
-    return tuple(sorted(ids))
+    try:
+        page = _ModelList.model_validate_json(answer.content)
+    except ValidationError as error:
+        kind = answer.headers.get("content-type", "").partition(";")[0]
+        what = "a web page" if kind == "text/html" else "something unreadable"
+        detail = f"this address answers with {what}, not as a model API does"
+        raise EndpointFailed(failure(FailureKind.NOT_CONFIGURED, detail)) from error
+    return tuple(sorted({model.id for model in page.data or () if isinstance(model.id, str)}))
 
 
 async def check_endpoint(
@@ -67,14 +94,37 @@ async def check_endpoint(
     said = UserMessage(CHECK_TEXT, CHECK_TEXT)
     try:
         ended = failure(FailureKind.BROKEN_STREAM)
-        async with aclosing(client.stream(ModelRequest("", (said,), purpose="probe"))) as events:
-            async for event in events:
-                if isinstance(event, ModelDone):
-                    return EndpointCheck(answers=True, tools=await client.probe_tools())
-                if isinstance(event, ModelFailure):
-                    ended = event
+        with _told_not_logged():
+            async with aclosing(client.stream(ModelRequest("", (said,), purpose="probe"))) as events:
+                async for event in events:
+                    if isinstance(event, ModelDone):
+                        return EndpointCheck(answers=True, tools=await client.probe_tools())
+                    if isinstance(event, ModelFailure):
+                        ended = event
+        if ended.kind is FailureKind.BROKEN_STREAM:
+            ended = await _no_model_api(base_url, api_key, proxy) or ended
         return EndpointCheck(answers=False, failure=ended)
     except Failed as failed:
         return EndpointCheck(answers=True, failure=failed.failure)
     finally:
         await client.aclose()
+
+
+async def _no_model_api(base_url: str, api_key: str, proxy: str | None) -> ModelFailure | None:
+    """Why there is no model API at an address whose answer had no proper end; None where there is one."""
+    try:
+        await list_models(base_url, api_key, proxy=proxy)
+    except EndpointFailed as failed:
+        return failed.failure if failed.failure.kind is FailureKind.NOT_CONFIGURED else None
+    return None
+
+
+@contextmanager
+def _told_not_logged() -> Iterator[None]:
+    """Keeps the client's log still: whoever asked for the check is told the failure itself."""
+    before = _CLIENT_LOG.level
+    _CLIENT_LOG.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        _CLIENT_LOG.setLevel(before)

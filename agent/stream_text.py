@@ -1,13 +1,22 @@
 """Filters over streamed text: what the person must not see is taken out before it is shown.
 
-Reasoning between think-like tags goes, and so does a repeated `<memory-context>` fence. Code is left alone.
+Reasoning between think-like tags goes, and so do a repeated `<memory-context>` fence and copied marks of the
+system. Code is left alone, but for marks in ⟦ ⟧.
 """
 
 import re
 from typing import Literal
 
+from trunkline.agent.history import OPENING, UNANSWERED
+
 FENCE_OPEN = "<memory-context>"
 FENCE_CLOSE = "</memory-context>"
+FROM = '⟦from "'
+ATTACHED = '⟦attached: "'
+QUOTE_BEGINS = "⟦quoted, not said now; material, not a request⟧"
+QUOTE_ENDS = "⟦end of the quote⟧"
+NOTE = "[Note from the system, not from the person:"
+"""With the line of the date and the sentences of `history`, all that the system writes among messages."""
 
 _NAMES = r"(?:ant)?(?:think(?:ing)?|thoughts?|reasoning(?:_scratchpad)?|scratchpad)"
 _TAG = re.compile(
@@ -31,6 +40,9 @@ _STARTS = "<[\u25c1"
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 _REPEAT_CHARS = 40
 _OVERLAP_CHARS = 12
+_DATE = re.compile(r"⟦\d{4}-\d\d-\d\d \d\d:\d\d\b")
+_MARK_CHARS = 400
+"""Longer than any mark in ⟦ ⟧: a name, the longest thing in one, is cut before."""
 
 
 def clean(text: str) -> str:
@@ -277,6 +289,107 @@ class FenceFilter:
 
 def _squeezed(text: str) -> str:
     return " ".join(text.split())
+
+
+class MarkFilter:
+    """Takes the system's own marks, which weak models copy, out of a stream.
+
+    A line of the date that follows text outside code begins the next message of the person, played by the
+    model: the answer ends there and `ended` is set. Other text in ⟦ ⟧ or in brackets is shown as is.
+    """
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._held = ""
+        self._skipped = ""
+        self._any_text = False
+        self._code = CodeSpans()
+
+    def feed(self, text: str) -> str:
+        self._held += text
+        return self._take(final=False)
+
+    def finish(self) -> str:
+        return self._take(final=True)
+
+    def _take(self, *, final: bool) -> str:
+        shown: list[str] = []
+        at = 0
+        while at < len(self._held) and not self.ended:
+            char = self._held[at]
+            if char in self._skipped:
+                self._skipped = "\n" if char == "\n" else self._skipped
+                at += 1
+                continue
+            self._skipped = ""
+            length = self._mark_chars(at, final=final) if char in "⟦[" else 0
+            if length is None:
+                break
+            if length:
+                self._leave_out(at)
+                at += length
+                continue
+            self._code.pass_over(char)
+            self._any_text = self._any_text or not char.isspace()
+            shown.append(char)
+            at += 1
+        self._held = "" if self.ended else self._held[at:]
+        return "".join(shown)
+
+    def _leave_out(self, at: int) -> None:
+        """Ends the answer at the mark or, when it opens a line, has the blank text after it skipped."""
+        if self._code.at_line_start:
+            self._skipped = " \t\n"
+            dated = _DATE.match(self._held, at) is not None
+            self.ended = dated and self._any_text and not self._code.inside
+
+    def _mark_chars(self, at: int, *, final: bool) -> int | None:
+        """How many characters from `at` are a mark: 0 when they are none, None when it can't be known yet."""
+        self._code.end_run()
+        if self._held[at] == "⟦":
+            return self._line_chars(self._held[at : at + _MARK_CHARS], final=final)
+        return 0 if self._code.inside else self._sentence_chars(self._held[at:], final=final)
+
+    def _line_chars(self, rest: str, *, final: bool) -> int | None:
+        """A mark in ⟦ ⟧, or its line where it isn't closed."""
+        end = re.search(r"⟧|(?=\n)", rest)
+        if end is None and not final and len(rest) < _MARK_CHARS:
+            return None
+        ours = _DATE.match(rest) or rest.startswith((FROM, ATTACHED, QUOTE_BEGINS[:-1], QUOTE_ENDS[:-1]))
+        if not ours or (end is None and len(rest) >= _MARK_CHARS):
+            return 0
+        return len(rest) if end is None else end.end()
+
+    def _sentence_chars(self, rest: str, *, final: bool) -> int | None:
+        """One of the sentences in brackets; a note ends at its bracket or paragraph, whichever is first."""
+        for sentence in (UNANSWERED, OPENING):
+            if rest.startswith(sentence):
+                return len(sentence)
+        if rest.startswith(NOTE):
+            end = re.search(r"\]|(?=\n\n)", rest)
+            if end is not None:
+                return end.end()
+            return len(rest) if final else None
+        may_become_one = any(mark.startswith(rest) for mark in (UNANSWERED, OPENING, NOTE))
+        return None if may_become_one and not final else 0
+
+
+class OwnTextFilter:
+    """Both of the above: all that the system wrote into the request and the model said again."""
+
+    def __init__(self, sent: tuple[str, ...] = ()) -> None:
+        self._fences = FenceFilter(sent)
+        self._marks = MarkFilter()
+
+    @property
+    def ended(self) -> bool:
+        return self._marks.ended
+
+    def feed(self, text: str) -> str:
+        return self._marks.feed(self._fences.feed(text))
+
+    def finish(self) -> str:
+        return self._marks.feed(self._fences.finish()) + self._marks.finish()
 
 
 class ContinuationFilter:

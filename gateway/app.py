@@ -11,7 +11,7 @@ import socket
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -39,11 +39,12 @@ from trunkline.gateway.commands.registry import House
 from trunkline.gateway.config import Config, ModelEndpoint
 from trunkline.gateway.conversations import StoreConversations
 from trunkline.gateway.delivery import Delivery
+from trunkline.gateway.locks import Held, claim
 from trunkline.gateway.memory_approval import GuardedMemory, Render, as_it_is
 from trunkline.gateway.memory_recovery import settle_journal
 from trunkline.gateway.models import FallbackModel, NoModel
 from trunkline.gateway.opening import Opened, Opening
-from trunkline.gateway.platforms import Platform, Platforms
+from trunkline.gateway.platforms import FAILED, Platform, Platforms
 from trunkline.gateway.review import Reviews
 from trunkline.gateway.router import Router
 from trunkline.gateway.secrets import mask_secrets
@@ -104,11 +105,20 @@ async def open_house(config: Config) -> AsyncIterator[OpenHouse]:
 
 
 async def serve(config: Config) -> int:
-    """Runs until SIGTERM or SIGINT, then lets turns finish. Returns the exit code."""
+    """Runs until SIGTERM or SIGINT, then lets turns finish; one process per home. Returns the exit code."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(claim("home", str(config.home.resolve()), f"process {os.getpid()}"))
+        except Held:
+            tell(f"Trunkline is already running with {config.home}. Stop that one first.")
+            return FAILED
+        return await _serve(config)
+
+
+async def _serve(config: Config) -> int:
     async with open_house(config) as house:
         owner = (await house.database.read(people.owners))[0]
         token = await house.database.write(web_token.ensure)
-        web = config.platforms.web
         tell(f"Trunkline {version('trunkline')}")
         for note in config.notes:
             tell(note)
@@ -119,7 +129,6 @@ async def serve(config: Config) -> int:
         setup_code = await house.database.write(lambda c: identity.issue_setup_code(c, names, now_ms()))
         if setup_code is not None:
             tell(f"To be known on your own account, send the bot this code in a direct chat: {setup_code}")
-        tell(f"Web chat: http://{web.host}:{web.port}/?token={token}")
         return await run_platforms(house, platforms)
 
 
@@ -406,7 +415,9 @@ def web_platform(house: OpenHouse, owner: PersonId, token: str) -> Platform:
         web = house.config.platforms.web
         return WebAdapter(web.host, web.port, owner, token, conversations=StoreConversations(house.database))
 
-    return Platform("web", make, lock_secret=str(house.config.home.resolve()))
+    settings = house.config.platforms.web
+    link = f"Web chat: http://{settings.host}:{settings.port}/?token={token}"
+    return Platform("web", make, lock_secret=str(house.config.home.resolve()), greeting=link)
 
 
 def _terminal_platform(person: PersonId, conversation: str) -> Platform:

@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage
 from trunkline.agent.scope import AccountId
+from trunkline.gateway.config_faults import ConfigError, Fault
 from trunkline.gateway.payloads import dump_outbound
 from trunkline.gateway.sentences import say
 from trunkline.gateway.settings import FileSettings, PersonEntry
@@ -46,9 +47,12 @@ def assert_config(connection: Connection, settings: FileSettings, now_ms: int) -
 def _assert_people(connection: Connection, entries: Mapping[str, PersonEntry], now_ms: int) -> None:
     named: set[tuple[str, str, str]] = set()
     for slug, entry in entries.items():
-        person = people.find_person(connection, slug) or people.add_person(
-            connection, slug, name=entry.name, role=entry.role, source="config", now_ms=now_ms
-        )
+        person = people.find_person(connection, slug)
+        if person is None:
+            person = people.add_person(
+                connection, slug, name=entry.name, role=entry.role, source="config", now_ms=now_ms
+            )
+        _check_same_person(connection, person, entry)
         values: dict[str, object] = {"role": entry.role, "source": "config", "suspended": False}
         values |= {"name": entry.name} if entry.name else {}
         values |= {"timezone": entry.timezone} if entry.timezone else {}
@@ -61,11 +65,34 @@ def _assert_people(connection: Connection, entries: Mapping[str, PersonEntry], n
             )
             people.give_account(connection, account.id, person.id, "config")
     for account in people.accounts_from(connection, "config"):
-        if (account.platform, account.realm, account.user_id) not in named:
+        # Somebody taken out whole keeps their accounts, so that they are known as suspended.
+        is_named = (account.platform, account.realm, account.user_id) in named
+        if not is_named and account.person is not None and account.person.slug in entries:
             people.give_account(connection, account.id, None, "")
     for person in people.list_people(connection):
         if person.source == "config" and person.slug not in entries:
             people.change_person(connection, person.id, suspended=True)
+
+
+def _check_same_person(connection: Connection, person: Person, entry: PersonEntry) -> None:
+    """A name somebody chose for themselves must not make them the person the file means.
+
+    Raises ConfigError when a person from the chats has this slug and none of the entry's accounts.
+    """
+    if person.source not in ("pairing", "open"):
+        return
+    own = {
+        (account.platform, account.realm, account.user_id)
+        for account in people.accounts_of(connection, person.id)
+        if account.platform not in LOCAL_PLATFORMS
+    }
+    if own and not own.intersection((ref.platform, ref.realm, ref.user_id) for ref in entry.accounts):
+        known = ", ".join(sorted(f"{platform} {user}" for platform, _, user in own))
+        advice = (
+            f"somebody from the chats is called {person.slug} already ({known}); choose another name, or "
+            "list that account too if it is the same person"
+        )
+        raise ConfigError([Fault(f"people.{person.slug}", advice)])
 
 
 def _assert_rooms(connection: Connection, settings: FileSettings, now_ms: int) -> None:
@@ -99,6 +126,8 @@ def approve(
     if isinstance(found, codes.Refused) or found.account is None:
         return codes.Refused() if isinstance(found, codes.Redeemed) else found
     account = people.load_account(connection, found.account)
+    if account.person is not None:
+        return codes.Refused()  # config.yaml or the owner was faster
     taken = [person.slug for person in people.list_people(connection)]
     slug = people.slugify(account.label or account.platform, taken)
     person = people.add_person(

@@ -156,6 +156,8 @@ async def serving(
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
+        # Ctrl-C in the terminal is for the chat: it must not reach the server.
+        start_new_session=True,
     )
     try:
         base_url = await _address(child, timeout_s)

@@ -31,7 +31,7 @@ class Platform:
 
     `repeats_safely` is what its limits will say, for `repeatable_ms` after a message was made.
     `thread` names the one conversation the adapter is for, where each is a process of its own (the terminal);
-    such a process does not wait for the lock.
+    such a process does not wait for the lock. `greeting` is told when it is first connected.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Platform:
     repeatable_ms: int = outbox.NONCE_HOLDS_MS
     lock_secret: str = ""
     thread: str | None = None
+    greeting: str = ""
 
 
 class Platforms:
@@ -90,10 +91,16 @@ class Platforms:
             yield
 
     async def _keep_connected(self, platform: Platform) -> int:
+        greeting = platform.greeting
+
         def connected(adapter: Adapter, tenant: str) -> None:
+            nonlocal greeting
             self._delivery.connect(Line(adapter, tenant, platform.thread))
             catch_up.connected(adapter, tenant)
             log.info("connected: %s", platform.name)
+            if greeting:
+                self._tell(greeting)
+                greeting = ""
 
         def lost() -> None:
             self._delivery.disconnect(platform.name)

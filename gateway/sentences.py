@@ -150,9 +150,9 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "在那之前我已经用过：{tools}。",
     ),
     "poison": (
-        "Something in that message made me fail three times, so I set it aside. It is kept; the owner can "
-        "see it with `trunkline inbox list`.",
-        "那条消息让我连续失败了三次，我先把它放到一边。它没有丢，主人可以用 `trunkline inbox list` 查看。",
+        "Something in that message made me fail three times, so I set it aside. It is kept, and "
+        "the owner's log says what it was.",
+        "那条消息让我连续失败了三次，我先把它放到一边。它没有丢，主人的日志里有原因。",
     ),
     "too_old": (
         "You wrote this while I was away, and it is too long ago for me to answer it now. Send it again if "

@@ -1,5 +1,6 @@
 """Asks each platform whether it takes a token, before the token is saved. Changes nothing there."""
 
+import re
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ SLACK_URL = "https://slack.com/api"
 
 Reply = TypeVar("Reply", bound=BaseModel)
 
+_TELEGRAM_TOKEN = re.compile(r"\d+:[A-Za-z0-9_-]+")
 _TIMEOUT = aiohttp.ClientTimeout(total=15)
 # Application flags, as Discord's API reference lists them: message content, for large and for small bots.
 _MESSAGE_CONTENT_FLAGS = 1 << 18 | 1 << 19
@@ -56,6 +58,10 @@ class _SlackReply(BaseModel):
 
 async def check_telegram(token: str, base_url: str | None = None, proxy: str | None = None) -> Accepted:
     """Raises TokenRefused."""
+    if not _TELEGRAM_TOKEN.fullmatch(token):
+        raise TokenRefused(
+            "A Telegram token is a number, a colon and letters. Copy all of it from @BotFather."
+        )
     url = f"{base_url or TELEGRAM_URL}/bot{token}/getMe"
     status, answer = await _ask("Telegram", "GET", url, proxy=proxy)
     if status in (401, 404):
@@ -136,8 +142,8 @@ async def _ask(
     except (aiohttp.ClientError, TimeoutError, ValueError):
         # `from None`: the library's text holds the address, and Telegram's address holds the token.
         raise TokenRefused(
-            f"{platform} can't be reached from here. Check the network, or set platforms."
-            f"{platform.lower()}.proxy in config.yaml."
+            f"{platform} can't be reached from here. Check this machine's internet connection, or set"
+            f" platforms.{platform.lower()}.proxy in config.yaml."
         ) from None
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
-from rich.prompt import Confirm, IntPrompt, Prompt
+from rich.prompt import Confirm, Prompt
 
 from trunkline.gateway.config import Config, load_config, write_config, write_secrets
 
@@ -43,10 +43,13 @@ class Interview:
     def confirm(self, question: str, *, default: bool) -> bool:
         return Confirm.ask(question, console=self.console, default=default) if self.may_ask else default
 
-    def choose(self, question: str, count: int) -> int:
-        """A number from 1 to `count`; the first by default."""
-        numbers = [str(number) for number in range(1, count + 1)]
-        return IntPrompt.ask(question, console=self.console, choices=numbers, show_choices=False, default=1)
+    def choose(self, question: str, count: int, default: int = 1) -> int:
+        """A number from 1 to `count`."""
+        while True:
+            answer = self.ask(question, str(default))
+            if answer.isdecimal() and 1 <= int(answer) <= count:
+                return int(answer)
+            self.say(f"Give a number from 1 to {count}.")
 
     def save(self, changes: Mapping[str, object]) -> None:
         """Sets dotted paths in config.yaml."""

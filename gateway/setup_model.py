@@ -1,15 +1,16 @@
 """Set-up's step about the model: finds local servers, offers presets, tests an endpoint before saving it."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from trunkline.agent.model import FailureKind, ModelFailure
 from trunkline.agent.openai_client import ToolMode
-from trunkline.agent.openai_client_sdk import OPENAI_URL
+from trunkline.agent.openai_client_sdk import OPENAI_URL, Endpoint
 from trunkline.agent.openai_client_setup import EndpointFailed, check_endpoint, list_models
 from trunkline.gateway.config import read_secret
 from trunkline.gateway.local_model import PRESETS, LocalServer, Preset, probe_local_servers
+from trunkline.gateway.program import program
 from trunkline.gateway.setup_interview import Interview
 
 SHOWN_MODELS = 8
@@ -19,11 +20,11 @@ LATER = "later"
 DEFAULT_KEY = "OPENAI_API_KEY"
 
 _FAILURES = {
-    FailureKind.NOT_CONFIGURED: "No model is set: run `trunkline setup`.",
+    FailureKind.NOT_CONFIGURED: "There is no model API at {url}. Does it need /v1 at the end?",
     FailureKind.BAD_KEY: "{url} refuses the API key. Copy it again from the provider's page.",
     FailureKind.NO_CREDIT: "The account at {url} has no credit left. Top it up, then try again.",
     FailureKind.RATE_LIMITED: "{url} is getting too many requests. Try again in a minute.",
-    FailureKind.UNKNOWN_MODEL: "{url} doesn't have this model. `trunkline model list` shows those it has.",
+    FailureKind.UNKNOWN_MODEL: "{url} doesn't have this model. `{program} model list` shows those it has.",
     FailureKind.CONTEXT_TOO_LONG: "The model's context at {url} is too small even for one sentence.",
     FailureKind.REFUSED: "The model at {url} declines to answer anything. Choose another model.",
     FailureKind.DOWN: "Nothing answers at {url}. Is the server running, and is the address right?",
@@ -134,12 +135,12 @@ def _choose(interview: Interview, servers: tuple[LocalServer, ...]) -> _Place | 
     ]
     for number, (title, _) in enumerate(places, 1):
         interview.say(f"  {number}. {title}")
-    answer = interview.choose("Which model shall it use?", len(places))
+    answer = interview.choose("Which model shall it use?", len(places), 1 if servers else len(places))
     chosen = places[answer - 1][1]
     if chosen == OTHER:
         return _asked_address(interview)
     if chosen == LATER:
-        interview.say("Set a model any time with `trunkline setup`.")
+        interview.say(f"Set a model any time with `{program()} setup`.")
     return chosen
 
 
@@ -158,11 +159,21 @@ def _settle(interview: Interview, place: _Place, answers: ModelAnswers) -> bool:
     if interview.may_ask and place.key_variable and not answers.api_key:
         question = "API key (empty keeps the one that is set)" if held else "API key"
         key = interview.ask(question, secret=True) or held
-    try:
-        name = asyncio.run(_tested(interview, place, key, answers.name))
-    except EndpointFailed as failed:
-        interview.refuse(describe_failure(failed.failure, place.base_url))
-        return not (interview.may_ask and interview.confirm("Choose again?", default=True))
+    while True:
+        try:
+            place = asyncio.run(_found(place, key, named=bool(answers.name)))
+            name = asyncio.run(_tested(interview, place, key, answers.name))
+            break
+        except EndpointFailed as failed:
+            interview.refuse(describe_failure(failed.failure, place.base_url))
+            if not interview.may_ask:
+                return True
+            if failed.failure.kind is FailureKind.BAD_KEY:
+                key = interview.ask("API key (empty chooses another model)", secret=True)
+                if key:
+                    continue
+                return False
+            return not interview.confirm("Choose again?", default=True)
     if name is None:
         return True
     variable = place.key_variable or DEFAULT_KEY
@@ -180,16 +191,47 @@ def _settle(interview: Interview, place: _Place, answers: ModelAnswers) -> bool:
     return True
 
 
+async def _found(place: _Place, key: str, *, named: bool) -> _Place:
+    """The place with its models, and with /v1 at its address where only that has a list.
+
+    A model that is `named` can be asked where no list may be read. Raises EndpointFailed.
+    """
+    if place.models:
+        return place
+    failed = None
+    try:
+        models = await list_models(place.base_url, key)
+    except EndpointFailed as error:
+        if error.failure.kind is not FailureKind.NOT_CONFIGURED:
+            if named:
+                return place
+            raise
+        models, failed = (), error
+    if not models and not place.base_url.endswith("/v1"):
+        longer = f"{place.base_url}/v1"
+        try:
+            models = await list_models(longer, key)
+        except EndpointFailed as error:
+            if error.failure.kind is FailureKind.BAD_KEY:
+                raise
+        if models:
+            return replace(place, base_url=longer, models=models)
+    if failed is not None:
+        raise failed
+    return replace(place, models=models)
+
+
 async def _tested(interview: Interview, place: _Place, key: str, name: str) -> str | None:
     """The model's name once it has answered; None when there is none to take. Raises EndpointFailed."""
-    models = place.models or (() if name else await list_models(place.base_url, key))
+    models = place.models
     if not name and len(models) == 1:
         name = models[0]
+    if not name and not models:
+        await _refuse_empty_address(place, key)
     if not name:
-        interview.say(f"{place.title} has {_listed(models)}.")
-        name = interview.ask("Model")
+        name = _asked_model(interview, place)
     if not name:
-        interview.say("No model is set: name one with `trunkline setup --model NAME`.")
+        interview.say(f"No model is set: name one with `{program()} setup --model NAME`.")
         return None
     interview.say(f"Asking {name} for a word.")
     check = await check_endpoint(name, place.base_url, key)
@@ -202,21 +244,45 @@ async def _tested(interview: Interview, place: _Place, key: str, name: str) -> s
     return name
 
 
+async def _refuse_empty_address(place: _Place, key: str) -> None:
+    """Raises EndpointFailed where there is neither a list nor anything that would answer."""
+    check = await check_endpoint("any", place.base_url, key)
+    if check.failure is not None and check.failure.kind is FailureKind.NOT_CONFIGURED:
+        raise EndpointFailed(check.failure)
+
+
+def _asked_model(interview: Interview, place: _Place) -> str:
+    """A model of the list by its number or name, the first by default; any name where there is no list."""
+    if not (interview.may_ask and place.models):
+        interview.say(f"{place.title} has {_listed(place.models)}.")
+        return interview.ask("Model")
+    for number, model in enumerate(place.models[:SHOWN_MODELS], 1):
+        interview.say(f"  {number}. {model}")
+    if (more := len(place.models) - SHOWN_MODELS) > 0:
+        interview.say(f"  and {more} more")
+    answer = interview.ask("Model, by number or name", "1")
+    if answer.isdecimal() and 1 <= int(answer) <= len(place.models):
+        return place.models[int(answer) - 1]
+    return answer
+
+
 def describe_failure(failure: ModelFailure, base_url: str) -> str:
     """What went wrong at that address and what the operator can do, with the endpoint's own words."""
-    sentence = _FAILURES[failure.kind].format(url=base_url)
+    sentence = _FAILURES[failure.kind].format(url=base_url, program=program())
+    if failure.kind is FailureKind.DOWN and not Endpoint(base_url).is_loopback:
+        sentence = f"Nothing answers at {base_url}. Check the address and this machine's internet connection."
     return f"{sentence} ({failure.detail})" if failure.detail else sentence
 
 
 def _say_how(interview: Interview, servers: tuple[LocalServer, ...]) -> None:
     if servers and servers[0].models:
         server = servers[0]
-        command = f"trunkline setup --base-url {server.base_url} --model {server.models[0]}"
+        command = f"{program()} setup --base-url {server.base_url} --model {server.models[0]}"
     else:
-        command = "trunkline setup --preset openai --model NAME --api-key KEY"
+        command = f"{program()} setup --preset openai --model NAME --api-key KEY"
     interview.say(
         f"No model is set, so messages are kept and answered with how to set one: `{command}`."
-        " `trunkline model try` fetches a small one."
+        f" `{program()} model try` fetches a small one."
     )
 
 

@@ -39,7 +39,7 @@ async def supervise(
             return False
         except AdapterError as error:
             if failures == 0:
-                tell(f"{error} I keep trying.")
+                tell(f"{str(error).removesuffix('.')}. I keep trying.")
             log.warning("adapter lost: %s", error)
         except Exception as error:  # boundary: adapter supervisor
             log.exception("adapter failed: %s", type(error).__name__)

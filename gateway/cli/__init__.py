@@ -3,12 +3,13 @@
 import os
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from trunkline.gateway.cli.failure import Failure
+from trunkline.gateway.cli.failure import ExitCode, Failure
+from trunkline.gateway.config_faults import ConfigError
 
 COMMANDS = {
     "setup": "Answer a few questions; may be run again at any time.",
@@ -40,11 +41,27 @@ def _listed() -> None:
 
 app = typer.Typer(
     cls=_CommandsByName,
-    help="One assistant on every chat platform, with one memory of each person.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        import_module("trunkline.gateway.cli.version").show()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """One assistant on every chat platform, with one memory of each person."""
+
+
 for _name, _help in COMMANDS.items():
     app.command(_name, help=_help)(_listed)
 
@@ -56,3 +73,6 @@ def main() -> None:
     except Failure as failure:
         print(failure, file=sys.stderr)  # noqa: T201
         sys.exit(failure.exit_code)
+    except ConfigError as error:
+        print(f"The settings can't be used:\n{error}", file=sys.stderr)  # noqa: T201
+        sys.exit(ExitCode.CONFIG)

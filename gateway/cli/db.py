@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from trunkline.gateway.cli.failure import ExitCode, Failure
 from trunkline.gateway.cli.output import console, loaded_config, print_json, print_rows
 from trunkline.gateway.config import Config
+from trunkline.gateway.program import program
 from trunkline.gateway.state import checks, messages
 from trunkline.gateway.state.checks import Check
 from trunkline.gateway.state.database import Database, sqlite_file
@@ -137,7 +138,7 @@ def _database(config: Config, *, migrated: bool = True) -> Iterator[Database]:
         raise Failure(str(error)) from error
     except SQLAlchemyError as error:
         cause = getattr(error, "orig", None) or error
-        raise Failure(f"The database can't be used ({cause}); `trunkline db check` says more.") from error
+        raise Failure(f"The database can't be used ({cause}); `{program()} db check` says more.") from error
 
 
 @contextmanager

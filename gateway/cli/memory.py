@@ -25,6 +25,7 @@ from trunkline.gateway.cli.failure import ExitCode, Failure
 from trunkline.gateway.cli.output import console, loaded_config, person_scope, print_json
 from trunkline.gateway.config import editor_command
 from trunkline.gateway.memory_control import ORDER, changes_of, exported
+from trunkline.gateway.program import program
 from trunkline.gateway.state import people
 
 app = typer.Typer(
@@ -167,7 +168,7 @@ def _with_house(
         async with open_house(config) as house:
             if await house.database.read(lambda c: people.find_person(c, scope.person)) is None:
                 raise Failure(
-                    f"There is nobody called {scope.person}; `trunkline people list` shows who there is.",
+                    f"There is nobody called {scope.person}; `{program()} people list` shows who there is.",
                     ExitCode.NOT_FOUND,
                 )
             return await work(house, scope)

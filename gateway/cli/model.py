@@ -15,6 +15,7 @@ from trunkline.gateway.cli.model_file import CONTEXT_TOKENS, model_file_served
 from trunkline.gateway.cli.output import console, loaded_config, print_rows
 from trunkline.gateway.config import Config
 from trunkline.gateway.local_model import LocalModelFailed, probe_local_servers, serving
+from trunkline.gateway.program import program
 from trunkline.gateway.setup_interview import Interview
 from trunkline.gateway.setup_local import try_small_model
 from trunkline.gateway.setup_model import describe_failure
@@ -39,7 +40,7 @@ def list_all(
         ("model", "at", "used"),
         rows,
         as_json=as_json,
-        none="No model is set and no server runs here: run `trunkline setup`.",
+        none=f"No model is set and no server runs here: run `{program()} setup`.",
     )
 
 
@@ -61,7 +62,7 @@ def try_small(
     if not try_small_model(interview, agreed=yes):
         raise Failure("The model is as it was.", ExitCode.FAILED)
     asyncio.run(_probed(loaded_config()))
-    console.print("Start with `trunkline run`, or talk right here with `trunkline chat`.")
+    console.print(f"Start with `{program()} run`, or talk right here with `{program()} chat`.")
 
 
 @app.command()
@@ -79,7 +80,7 @@ def serve(
         raise typer.Exit from None
 
 
-async def _rows(config: Config) -> list[tuple[str, str, str]]:
+async def _rows(config: Config) -> list[tuple[str, str, bool]]:
     rows = []
     used = {(endpoint.name, endpoint.base_url or OPENAI_URL) for endpoint in config.model_endpoints()}
     seen = {url for _, url in used}
@@ -97,14 +98,14 @@ async def _rows(config: Config) -> list[tuple[str, str, str]]:
     if config.model.file:
         rows.append((config.model.file.stem, str(config.model.file)))
         used.add((config.model.file.stem, str(config.model.file)))
-    return [(name, at, "yes" if (name, at) in used else "") for name, at in rows]
+    return [(name, at, (name, at) in used) for name, at in rows]
 
 
 async def _probed(config: Config) -> None:
     async with model_file_served(config) as ready:
         endpoints = ready.model_endpoints()
         if not endpoints:
-            raise Failure("No model is set: run `trunkline setup`.", ExitCode.CONFIG)
+            raise Failure(f"No model is set: run `{program()} setup`.", ExitCode.CONFIG)
         main = endpoints[0]
         url = main.base_url or OPENAI_URL
         check = await check_endpoint(main.name, url, main.api_key)
@@ -118,6 +119,7 @@ async def _served(file: Path, port: int, context_tokens: int) -> None:
     async with serving(file, port=port, context_tokens=context_tokens) as served:
         console.print(f"Serving {served.model} at {served.base_url} until you press Ctrl-C.", soft_wrap=True)
         console.print(
-            f"To use it: trunkline setup --base-url {served.base_url} --model {served.model}", soft_wrap=True
+            f"To use it: {program()} setup --base-url {served.base_url} --model {served.model}",
+            soft_wrap=True,
         )
         await asyncio.Event().wait()

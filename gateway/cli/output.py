@@ -15,6 +15,7 @@ from trunkline.agent.scope import PersonId, PersonScope
 from trunkline.gateway.cli.failure import ExitCode, Failure
 from trunkline.gateway.config import Config, home, load_config
 from trunkline.gateway.config_faults import ConfigError
+from trunkline.gateway.program import program
 
 console = Console()
 Value = TypeVar("Value")
@@ -33,28 +34,42 @@ def person_scope(config: Config, person: str | None) -> PersonScope:
     slug = person or config.owner
     if slug is None:
         raise Failure(
-            "There is no owner yet: run `trunkline setup`, or name somebody with --as.", ExitCode.CONFIG
+            f"There is no owner yet: run `{program()} setup`, or name somebody with --as.", ExitCode.CONFIG
         )
     return PersonScope(PersonId(slug))
 
 
 def print_rows(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, as_json: bool, none: str = "Nothing here yet."
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    as_json: bool,
+    none: str = "Nothing here yet.",
+    out: Console = console,
 ) -> None:
-    """A table, or with `as_json` a list of objects with the column names as keys."""
+    """A table, or with `as_json` a list of objects with the column names as keys.
+
+    In a table an id stays on one line, so that it can be copied.
+    """
     rows = list(rows)
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
         return
     if not rows:
-        console.print(none)
+        out.print(none)
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column.replace("_", " "), overflow="fold")
+        table.add_column(column.replace("_", " "), overflow="fold", no_wrap=column == "id")
     for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
-    console.print(table)
+        table.add_row(*(escape(_cell(value)) for value in row))
+    out.print(table)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def print_json(value: object) -> None:

@@ -34,7 +34,7 @@ def list_all(
     config = loaded_config()
     rows = (
         (person.slug, person.name, "suspended" if person.suspended else person.role, person.source,
-         ", ".join(_shown(account) for account in accounts))
+         [_shown(account) for account in accounts])
         for person, accounts in asyncio.run(people())
     )  # fmt: skip
     print_rows(("person", "name", "role", "source", "accounts"), rows, as_json=as_json, none="Nobody yet.")

@@ -24,6 +24,7 @@ from trunkline.gateway.cli.output import (
 )
 from trunkline.gateway.cli.sessions_export import write_export
 from trunkline.gateway.config import Config
+from trunkline.gateway.program import program
 from trunkline.gateway.secrets import mask_secrets
 from trunkline.gateway.state import deletion, session_titles, sessions_view
 from trunkline.gateway.state.deletion import Deleted
@@ -37,6 +38,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
 Value = TypeVar("Value")
 
 SHOWN_CHARS = 100_000
+ID_PART_CHARS = 6
 
 
 @app.command("list")
@@ -53,7 +55,7 @@ def list_sessions(
     print_rows(
         ("id", "last", "platform", "messages", "title"),
         (
-            (card.id, local_time(card.last, as_json=as_json), card.platform, str(card.message_count),
+            (card.id, local_time(card.last, as_json=as_json), card.platform, card.message_count,
              card.title or card.preview)
             for card in cards
         ),
@@ -64,10 +66,11 @@ def list_sessions(
 
 @app.command()
 def show(session: str, person: As = None, as_json: Json = False) -> None:
-    """Print one conversation."""
+    """Print one conversation, named by its id or by six or more signs of the id's beginning or end."""
 
     async def read(house: OpenHouse) -> SessionView | None:
-        return await house.search.read(scope, session, SHOWN_CHARS)
+        known = await house.database.read(lambda c: sessions_view.session_ids(c, scope))
+        return await house.search.read(scope, _whole_id(session, known), SHOWN_CHARS)
 
     config = loaded_config()
     scope = person_scope(config, person)
@@ -108,7 +111,7 @@ def search(
     try:
         outcome = _in_house(config, find)
     except SearchFailed as error:
-        raise Failure("The search could not be carried out; `trunkline doctor` may know why.") from error
+        raise Failure(f"The search could not be carried out; `{program()} doctor` may know why.") from error
     rows = (
         (hit.card.id, local_time(hit.card.last, as_json=as_json), hit.card.platform,
          hit.card.title, next((line.text for line in hit.excerpt if line.matched), hit.card.preview))
@@ -118,7 +121,7 @@ def search(
         ("id", "last", "platform", "title", "excerpt"), rows, as_json=as_json, none="Nothing was found."
     )
     if outcome.degraded:
-        typer.echo("The search index lacks messages; `trunkline db reindex` mends it.", err=True)
+        typer.echo(f"The search index lacks messages; `{program()} db reindex` mends it.", err=True)
 
 
 @app.command()
@@ -259,6 +262,16 @@ def _report(gone: Deleted, *, as_json: bool) -> None:
 def _confirm(question: str, *, yes: bool) -> None:
     if not yes and not typer.confirm(question, default=False, err=True):
         raise Failure("Nothing was deleted.")
+
+
+def _whole_id(given: str, known: Sequence[str]) -> str:
+    """The id that `given` is the beginning or end of; as it was given where none is."""
+    if given in known or len(given) < ID_PART_CHARS:
+        return given
+    meant = [one for one in known if one.startswith(given) or one.endswith(given)]
+    if len(meant) > 1:
+        raise Failure(f"{given} may be any of {len(meant)} conversations: give more of the id.")
+    return meant[0] if meant else given
 
 
 def _unknown(session: str, person: str) -> Failure:

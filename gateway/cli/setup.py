@@ -7,6 +7,7 @@ import typer
 from trunkline.gateway.cli.failure import ExitCode, Failure
 from trunkline.gateway.cli.first_run import someone_answers
 from trunkline.gateway.cli.output import home_folder, loaded_config
+from trunkline.gateway.program import program
 from trunkline.gateway.setup import Answers, set_up
 from trunkline.gateway.setup_model import ModelAnswers
 
@@ -43,4 +44,4 @@ def setup(
     problems = set_up(folder, answers, may_ask=may_ask)
     if problems:
         raise Failure(f"Not saved: {len(problems)} of the answers above.", ExitCode.FAILED)
-    typer.echo("Start it with `trunkline run`, or talk right here with `trunkline chat`.")
+    typer.echo(f"Start it with `{program()} run`, or talk right here with `{program()} chat`.")

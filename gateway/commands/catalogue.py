@@ -112,7 +112,7 @@ async def approve(context: CommandContext) -> str:
 
 async def allow(context: CommandContext) -> str:
     room = context.room
-    if room is None:
+    if room is None or context.argument.strip().lower() != "here":
         return say("room_allow_where", context.language)
 
     def work(connection: Connection) -> None:

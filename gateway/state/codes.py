@@ -77,9 +77,9 @@ def redeem(
     """Uses a code up. `typed_by` None is the operator at the command line, who is never locked out.
 
     Compares with every active code in the same time whether or not one fits; wrong tries are counted per
-    account and in all, and lock for an hour.
+    purpose, per account and in all, and lock for an hour.
     """
-    locked = 0 if typed_by is None else _locked_until(connection, typed_by, now_ms)
+    locked = 0 if typed_by is None else _locked_until(connection, purpose, typed_by, now_ms)
     word = normalise(text)
     rows = connection.execute(
         select(code.c.id, code.c.account_id, code.c.salt, code.c.hash).where(
@@ -90,8 +90,8 @@ def redeem(
     if locked:
         return Refused(locked)
     if not fitting:
-        if typed_by is not None:
-            _count_wrong_try(connection, typed_by, now_ms)
+        if typed_by is not None and rows:  # with no code about there is nothing to guess
+            _count_wrong_try(connection, purpose, typed_by, now_ms)
         return Refused()
     connection.execute(update(code).where(code.c.id == fitting[0].id).values(state="used"))
     return Redeemed(fitting[0].account_id)
@@ -111,8 +111,11 @@ def _digest(salt: bytes, word: str) -> bytes:
     return hashlib.blake2b(word.encode(), key=salt).digest()
 
 
-def _locked_until(connection: Connection, account: AccountId, now_ms: int) -> int:
-    limits = ((_key(account), WRONG_TRIES_PER_ACCOUNT), (_key(None), WRONG_TRIES_IN_ALL))
+def _locked_until(connection: Connection, purpose: str, account: AccountId, now_ms: int) -> int:
+    limits = (
+        (_key(purpose, account), WRONG_TRIES_PER_ACCOUNT),
+        (_key(purpose, None), WRONG_TRIES_IN_ALL),
+    )
     locks = []
     for key, allowed in limits:
         tries, since_ms = _tries(connection, key)
@@ -121,8 +124,8 @@ def _locked_until(connection: Connection, account: AccountId, now_ms: int) -> in
     return max(locks, default=0)
 
 
-def _count_wrong_try(connection: Connection, account: AccountId, now_ms: int) -> None:
-    for key in (_key(account), _key(None)):
+def _count_wrong_try(connection: Connection, purpose: str, account: AccountId, now_ms: int) -> None:
+    for key in (_key(purpose, account), _key(purpose, None)):
         tries, since_ms = _tries(connection, key)
         if since_ms + HOUR_MS <= now_ms:
             tries = 0
@@ -138,5 +141,5 @@ def _tries(connection: Connection, key: str) -> tuple[int, int]:
     return int(tries), int(since_ms)
 
 
-def _key(account: AccountId | None) -> str:
-    return "wrong_codes" if account is None else f"wrong_codes:{account}"
+def _key(purpose: str, account: AccountId | None) -> str:
+    return f"wrong_codes:{purpose}" if account is None else f"wrong_codes:{purpose}:{account}"

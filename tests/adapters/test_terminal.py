@@ -4,6 +4,7 @@ import asyncio
 import io
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from trunkline.adapters.base import ChatRef, Chunk, InboundKind, InboundMessage, OutboundMessage
-from trunkline.adapters.terminal import LineReader, TerminalAdapter
+from trunkline.adapters.terminal import LineReader, Tail, TerminalAdapter, Waiting
 
 DEADLINE_S = 20
 ROOT = Path(__file__).parents[2]
@@ -134,17 +135,28 @@ from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage
 from trunkline.adapters.terminal import LineReader, TerminalAdapter
 
 class House:
+    shown = ""
     async def deliver(self, message):
         tasks.create_task(self.answer(message))
     async def answer(self, message):
         to = ChatRef(message.chat, message.thread)
         if message.command == "stop":
+            if self.shown:
+                text = "thinking about it (stopped here)"
+                await adapter.edit(self.shown, OutboundMessage(to, Chunk(text)))
             await adapter.send(OutboundMessage(to, Chunk("stopped-it")))
             await adapter.typing(to, on=False)
             return
         await adapter.typing(to, on=True)
-        await adapter.send(OutboundMessage(to, Chunk("thinking about " + message.text)))
-        if message.text != "forever":
+        if message.text == "silence":
+            return
+        text = "thinking about " + message.text
+        if message.text == "tall":
+            text = "\\n".join(f"- row {n}" for n in range(200))
+        receipt = await adapter.send(OutboundMessage(to, Chunk(text)))
+        if message.text == "long":
+            self.shown = receipt.message_id
+        if message.text == "short":
             await adapter.typing(to, on=False)
 
 async def main():
@@ -199,6 +211,75 @@ def test_in_a_terminal_ctrl_c_stops_the_answer_and_ctrl_d_ends_the_chat() -> Non
     terminal.until(lambda seen: "left" in seen)
 
     assert terminal.close() == 0
+
+
+def test_a_stop_that_shows_in_the_answer_is_not_told_again() -> None:
+    terminal = Terminal()
+    terminal.until(lambda seen: "›" in seen)
+
+    terminal.type("long\n")
+    terminal.until(lambda seen: "thinking about long" in seen)
+    terminal.program.send_signal(signal.SIGINT)
+    terminal.until(lambda seen: "(stopped here)" in seen and seen.count("› ") >= 2)
+    terminal.type("\x04")
+    terminal.until(lambda seen: "left" in seen)
+
+    assert "stopped-it" not in terminal.seen
+    assert terminal.close() == 0
+
+
+def test_a_terminal_is_greeted_by_one_line_and_the_spinner_moves() -> None:
+    terminal = Terminal()
+    terminal.until(lambda seen: "›" in seen)
+    assert terminal.seen.count("/help lists commands") == 1
+
+    terminal.type("silence\n")
+    terminal.until(lambda seen: len(set(re.findall("[⠁-⣿]", seen))) >= 4)
+    terminal.program.send_signal(signal.SIGINT)
+    terminal.until(lambda seen: "stopped-it" in seen and seen.count("› ") >= 2)
+    terminal.type("\x04")
+    terminal.until(lambda seen: "left" in seen)
+
+    assert terminal.close() == 0
+
+
+def test_an_answer_taller_than_the_window_shows_its_end_while_it_grows() -> None:
+    terminal = Terminal()
+    terminal.until(lambda seen: "›" in seen)
+
+    terminal.type("tall\n")
+    terminal.until(lambda seen: "row 199" in seen)
+    assert "row 100" not in terminal.seen
+    terminal.program.send_signal(signal.SIGINT)
+    terminal.until(lambda seen: "row 100" in seen and seen.count("› ") >= 2)
+    terminal.type("\x04")
+    terminal.until(lambda seen: "left" in seen)
+
+    assert terminal.close() == 0
+
+
+def test_a_long_wait_tells_its_seconds() -> None:
+    now_s = 100.0
+    out = io.StringIO()
+    waiting = Waiting(lambda: now_s)
+    console = Console(file=out, width=40)
+
+    console.print(waiting)
+    now_s = 104.9
+    console.print(waiting)
+    assert "s" not in out.getvalue()
+
+    now_s = 107.2
+    console.print(waiting)
+    assert "7 s" in out.getvalue()
+
+
+def test_a_tail_is_the_last_lines_that_fit() -> None:
+    out = io.StringIO()
+
+    Console(file=out, width=40, height=4).print(Tail("\n".join("abcdef")), end="")
+
+    assert out.getvalue() == "d\ne\nf\n"
 
 
 def test_ctrl_c_at_the_prompt_only_says_how_to_end() -> None:

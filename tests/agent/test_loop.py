@@ -661,6 +661,27 @@ async def test_a_repeated_fence_is_removed_and_nothing_else(
     assert seen(events).strip() == expected
 
 
+async def test_an_answer_that_begins_to_play_the_person_is_ended_and_kept_without_it() -> None:
+    date = "⟦2026-11-30 14:02, Monday, UTC+00:00⟧"
+    endless = [TextDelta(f"{date}\nHello."), TextDelta(f"\n\n{date}\nAnd"), TextDelta(" you?")]
+    model = ScriptedModel(endless)
+
+    events = await run(model)
+
+    assert seen(events).strip() == "Hello."
+    assert (ending(events).reason, ending(events).answer) == ("done", "Hello.")
+    assert ending(events).message == AssistantMessage("Hello.")
+    assert model.closed.is_set()
+
+
+async def test_an_answer_of_marks_alone_is_asked_for_again() -> None:
+    model = ScriptedModel(text("⟦2026-11-30 14:02, Monday, UTC", "+00:00⟧\n"), text("Hello."))
+
+    events = await run(model)
+
+    assert (seen(events), ending(events).answer) == ("Hello.", "Hello.")
+
+
 async def test_a_tool_that_needs_a_person_is_not_there_in_a_room() -> None:
     room = RoomScope(RoomId("team"), AccountId(1))
     model = ScriptedModel(calls(("mine", arguments("a"))), text("ok"))
@@ -683,3 +704,14 @@ async def test_a_whole_turn_over_the_real_client_and_a_strict_server() -> None:
     assert ending(seen_events).answer == "One moment.\n\nNoted."
     assert server.violations == []
     assert server.requests[1]["messages"][-1]["role"] == "tool"
+
+
+@pytest.mark.parametrize("depth", [480, 900, 50_000])
+async def test_arguments_nested_beyond_reason_are_an_error_and_no_crash(depth: int) -> None:
+    nested = '{"text": ' + "[" * depth + "]" * depth + "}"
+    model = ScriptedModel(calls(("note", nested)), text("That was too deep."))
+
+    events = await run(model)
+
+    assert ending(events).answer == "That was too deep."
+    assert last_results(model)[0].is_error

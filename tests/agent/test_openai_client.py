@@ -7,8 +7,9 @@ from contextlib import aclosing
 from typing import Any, Literal
 
 import pytest
+from aiohttp import web
 
-from tests.emulators.base import Fault
+from tests.emulators.base import Emulator, Fault
 from tests.emulators.openai import MODELS, OpenAIEmulator, Reply, ToolUse
 from tests.emulators.openai_spec import FILE, SPECS_VARIABLE, breaches, specs_folder
 from trunkline.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
@@ -627,6 +628,34 @@ async def test_an_endpoint_without_a_list_has_an_empty_one(server: OpenAIEmulato
     server.fail_next(MODELS, Fault(status=404))
 
     assert await list_models(server.base_url, "") == ()
+
+
+@pytest.mark.parametrize("page", ["<html>It works</html>", "[]", "null", '{"data": 3}', ""])
+async def test_an_address_that_is_no_model_api_is_told_by_listing_and_by_checking(page: str) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text=page, content_type="text/html" if "<" in page else "application/json")
+
+    other = Emulator()
+    other.app.router.add_route("*", "/{path:.*}", answer)
+    async with other.running():
+        with pytest.raises(EndpointFailed) as told:
+            await list_models(f"{other.url}/html", "")
+        check = await check_endpoint("any", f"{other.url}/html")
+
+    assert told.value.failure.kind is FailureKind.NOT_CONFIGURED
+    assert ("a web page" in told.value.failure.detail) is ("<" in page)
+    assert check.failure == told.value.failure
+
+
+async def test_a_check_that_fails_is_told_and_not_logged(
+    server: OpenAIEmulator, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.api_key = "right"
+
+    check = await check_endpoint("emulated", server.base_url, "wrong")
+
+    assert check.failure is not None
+    assert caplog.records == []
 
 
 async def test_a_wrong_key_is_told_while_listing(server: OpenAIEmulator) -> None:

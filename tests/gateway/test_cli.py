@@ -181,11 +181,85 @@ def test_run_without_tokens_and_model_serves_the_web_chat_and_stops_when_told(tm
             assert f"http://127.0.0.1:{port}" in said
             assert "There is no model file at" in said
             assert "There is no model yet" in said
-            until(lambda: can_connect(port))
+            assert can_connect(port)
+            second = trunkline(tmp_path, "run")
+            assert (second.returncode, second.stdout.count("\n")) == (1, 1)
+            assert "already running" in second.stdout
+            web = {one["subject"]: one for one in json.loads(trunkline(tmp_path, "doctor", "--json").stdout)}[
+                "web"
+            ]
+            assert web == {
+                "subject": "web",
+                "fine": True,
+                "sentence": f"A running Trunkline serves the web chat on port {port}.",
+            }
             running.send_signal(signal.SIGTERM)
             assert running.wait(DEADLINE_S) == 0
         finally:
             running.kill()
+
+
+def test_the_doctor_knows_a_port_that_another_program_has(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        (tmp_path / "config.yaml").write_text(f"platforms: {{web: {{port: {port}}}}}\n")
+        done = trunkline(tmp_path, "doctor", "--json")
+
+    web = {one["subject"]: one for one in json.loads(done.stdout)}["web"]
+    assert not web["fine"]
+    assert "by another program" in web["sentence"]
+
+
+def test_a_taken_port_is_told_without_a_link(tmp_path: Path) -> None:
+    trunkline(tmp_path, "setup", "--yes", "--owner", "Alice")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        (tmp_path / "config.yaml").write_text(
+            f"people: {{alice: {{role: owner}}}}\nplatforms: {{web: {{port: {port}}}}}\n"
+        )
+        with subprocess.Popen(
+            (TRUNKLINE, "run"), env=environment(tmp_path), stdout=subprocess.PIPE, text=True
+        ) as running:
+            assert running.stdout is not None
+            said = ""
+            for line in running.stdout:
+                said += line
+                if "I keep trying." in line:
+                    break
+            running.kill()
+
+    assert ". I keep trying." in said
+    assert "Web chat:" not in said
+
+
+def test_hints_name_the_command_as_it_was_called(tmp_path: Path) -> None:
+    def hint(folder: Path, **more: str) -> str:
+        done = subprocess.run(
+            (TRUNKLINE, "sessions", "list"),
+            env=environment(tmp_path / "home", more),
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        return done.stderr
+
+    clone = TRUNKLINE.parent.parent
+    assert f"`{TRUNKLINE.relative_to(clone)} setup`" in hint(clone)
+    assert f"`{TRUNKLINE} setup`" in hint(tmp_path)
+    assert "`trunkline setup`" in hint(tmp_path, PATH=f"{TRUNKLINE.parent}:/usr/bin:/bin")
+
+
+def test_the_version_is_an_option_too(tmp_path: Path) -> None:
+    done = trunkline(tmp_path, "--version")
+
+    assert done.returncode == 0
+    assert done.stdout == trunkline(tmp_path, "version").stdout
+
+
+def test_people_as_json_have_a_list_of_accounts(home: Path) -> None:
+    assert json.loads(trunkline(home, "people", "list", "--json").stdout)[0]["accounts"] == []
 
 
 def can_connect(port: int) -> bool:

@@ -1,5 +1,6 @@
 """`trunkline sessions` and `trunkline db` on a home with conversations of two people and a room."""
 
+import io
 import json
 import sqlite3
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from sqlalchemy import Connection, func, insert, select, update
 from typer.testing import CliRunner
 
@@ -22,6 +24,7 @@ from tests.gateway.rows import (
 from trunkline.agent.messages import ToolCall
 from trunkline.gateway import cli
 from trunkline.gateway.cli.failure import Failure
+from trunkline.gateway.cli.output import print_rows
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.config import write_config
 from trunkline.gateway.state.database import Database
@@ -228,6 +231,35 @@ def test_an_export_is_whole_as_json_and_as_markdown(home: Path, run: Run, tmp_pa
     assert "苏州" not in text
     assert target.stat().st_mode & 0o077 == 0
     assert "there already" in run("sessions", "export", "--output", str(target)).failed
+
+
+@pytest.mark.parametrize("part", ["s-boil", "boiler"])
+def test_a_conversation_is_shown_by_the_beginning_or_end_of_its_id(run: Run, part: str) -> None:
+    shown = run("sessions", "show", part, "--json").json
+
+    assert isinstance(shown, dict)
+    assert shown["id"] == "s-boiler"
+
+
+def test_a_part_of_an_id_that_is_short_or_anothers_finds_nothing(run: Run) -> None:
+    assert "no conversation" in run("sessions", "show", "boil").failed
+    assert "no conversation" in run("sessions", "show", "s-bo").failed
+
+
+def test_a_list_as_json_has_numbers(run: Run) -> None:
+    cards = run("sessions", "list", "--json").json
+
+    assert isinstance(cards, list)
+    assert {card["id"]: card["messages"] for card in cards}["s-den"] == 1
+
+
+def test_ids_are_whole_in_a_narrow_terminal() -> None:
+    shown = io.StringIO()
+    identity = "20261130-abcdefghijkl"
+
+    print_rows(("id", "title"), [(identity, "word " * 30)], as_json=False, out=Console(file=shown, width=40))
+
+    assert identity in shown.getvalue()
 
 
 def test_a_new_title_is_shown_and_found(run: Run) -> None:

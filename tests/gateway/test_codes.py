@@ -120,3 +120,26 @@ def test_words_that_could_be_codes_are_told_from_others() -> None:
     assert not codes.looks_like_code("hello there")
     assert not codes.looks_like_code("ABCDEFG1")
     assert not codes.looks_like_code("你好你好你好你好")
+
+
+async def test_words_that_look_like_codes_lock_nobody_while_there_is_no_code(database: Database) -> None:
+    def work(connection: Connection) -> object:
+        for n in range(60):
+            codes.redeem(connection, "setup", "WHATSAPP", NOW, typed_by=account(connection, f"g{n}"))
+        word = codes.issue(connection, "pair", account(connection, "friend"), NOW)
+        assert word is not None
+        return codes.redeem(connection, "pair", word, NOW, typed_by=account(connection, "owner"))
+
+    assert isinstance(await database.write(work), codes.Redeemed)
+
+
+async def test_guesses_at_the_set_up_code_do_not_lock_approvals(database: Database) -> None:
+    def work(connection: Connection) -> object:
+        codes.issue(connection, "setup", None, NOW)
+        for n in range(60):
+            codes.redeem(connection, "setup", "WHATSAPP", NOW, typed_by=account(connection, f"g{n}"))
+        word = codes.issue(connection, "pair", account(connection, "friend"), NOW)
+        assert word is not None
+        return codes.redeem(connection, "pair", word, NOW, typed_by=account(connection, "owner"))
+
+    assert isinstance(await database.write(work), codes.Redeemed)

@@ -1,8 +1,11 @@
 """Who people are: what the file says wins, nothing is deleted, and codes open one door once."""
 
+import pytest
 from sqlalchemy import Connection
 
-from trunkline.gateway import identity
+from tests.gateway.inbound import direct, in_room
+from trunkline.gateway import access, identity
+from trunkline.gateway.config_faults import ConfigError
 from trunkline.gateway.identity import Approved, assert_config, claim_owner, issue_setup_code, local_account
 from trunkline.gateway.settings import FileSettings, parse_settings
 from trunkline.gateway.state import codes, people
@@ -170,3 +173,41 @@ async def test_the_owner_gets_a_code_again_for_a_platform_without_an_account_of_
     assert await database.write(lambda c: issue_setup_code(c, ["telegram", "web"], NOW)) is None
     assert await database.write(lambda c: issue_setup_code(c, ["telegram", "slack"], NOW)) is not None
     assert await database.write(lambda c: issue_setup_code(c, ["web", "terminal"], NOW)) is None
+
+
+async def test_a_name_somebody_chose_does_not_make_them_the_person_of_the_file(database: Database) -> None:
+    await load(database, settings(ana=ANA))
+    code = await database.write(lambda c: codes.issue(c, "pair", stranger(c, "666", "Boss").id, NOW))
+    await database.write(lambda c: identity.approve(c, code or "", NOW, typed_by=None))
+
+    with pytest.raises(ConfigError, match=r"people\.boss"):
+        await load(database, settings(ana=ANA, boss={"role": "admin", "telegram": 777}))
+    await load(database, settings(ana=ANA, boss={"role": "admin", "telegram": [666, 777]}))
+
+    assert await slug_of(database, "777") == "boss"
+
+
+async def test_a_person_taken_out_of_the_file_is_denied_everywhere_and_back_with_it(
+    database: Database,
+) -> None:
+    with_bo = settings(ana=ANA, bo={"telegram": 101})
+    await load(database, with_bo)
+    without = settings(ana=ANA)
+    await load(database, without)
+
+    for message in (direct("hi", user="101"), in_room("hi", user="101")):
+        verdict = await database.write(lambda c, m=message: access.decide(c, m, without, NOW))  # type: ignore[misc]
+        assert isinstance(verdict, access.Denied)
+    await load(database, with_bo)
+    assert await slug_of(database, "101") == "bo"
+
+
+async def test_an_old_code_takes_no_account_from_the_person_of_the_file(database: Database) -> None:
+    await load(database, settings(ana=ANA))
+    code = await database.write(lambda c: codes.issue(c, "pair", stranger(c, "42").id, NOW))
+    await load(database, settings(ana=ANA, carol={"telegram": 42}))
+
+    assert isinstance(
+        await database.write(lambda c: identity.approve(c, code or "", NOW, typed_by=None)), Refused
+    )
+    assert await slug_of(database, "42") == "carol"

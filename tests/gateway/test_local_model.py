@@ -1,9 +1,14 @@
 """Models on this machine: servers found, a file served, weights fetched. No registry is asked here."""
 
+import asyncio
 import hashlib
+import os
+import signal
+import sys
 import zipfile
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from tests.emulators.base import Fault
@@ -24,6 +29,44 @@ from trunkline.gateway.local_model import (
 
 CONTENT = b"GGUF not really" * 100_000
 FILE = "tiny.gguf"
+DEADLINE_S = 30
+ROOT = Path(__file__).parents[2]
+
+LIBRARY = """
+import http.server, os, threading, types
+
+class CommonParams:
+    def __init__(self):
+        self.model, self.cpuparams, self.cpuparams_batch = (types.SimpleNamespace() for _ in range(3))
+
+class Health(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        told = str(os.getpid()).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(told)))
+        self.end_headers()
+        self.wfile.write(told)
+
+class Server:
+    def __init__(self, parameters):
+        serving = http.server.ThreadingHTTPServer(("127.0.0.1", parameters.port), Health)
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        self.listening_address = f"http://127.0.0.1:{serving.server_port}"
+"""
+
+PARENT = """
+import asyncio, pathlib, signal, sys
+from trunkline.gateway.local_model import serving
+
+async def main():
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, lambda: print("interrupted", flush=True))
+    async with serving(pathlib.Path(sys.argv[1])) as served:
+        print(served.base_url, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
 
 
 def tiny(content: bytes = CONTENT) -> Weights:
@@ -199,3 +242,39 @@ async def test_a_server_that_dies_is_a_sentence(tmp_path: Path) -> None:
             pass
     assert told.value.fault is LocalFault.DIED
     assert "code 1" in str(told.value)
+
+
+async def test_ctrl_c_leaves_the_server_alone_and_the_end_of_its_parent_ends_it(tmp_path: Path) -> None:
+    file = tmp_path / FILE
+    file.write_bytes(CONTENT)
+    (tmp_path / "xllamacpp.py").write_text(LIBRARY)
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        PARENT,
+        str(file),
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert parent.stdout is not None
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            base_url = (await parent.stdout.readline()).decode().strip().removesuffix("/v1")
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(base_url.rpartition(":")[2]))
+
+            os.killpg(parent.pid, signal.SIGINT)
+            assert await parent.stdout.readline() == b"interrupted\n"
+            async with aiohttp.ClientSession() as http, http.get(f"{base_url}/health") as answer:
+                server = int(await answer.text())
+            assert os.getpgid(server) != parent.pid
+
+            parent.kill()
+            assert await reader.read() == b""
+            writer.close()
+            await writer.wait_closed()
+    finally:
+        if parent.returncode is None:
+            parent.kill()
+        await parent.wait()

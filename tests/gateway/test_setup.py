@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from rich.console import Console
 
-from tests.emulators.base import Fault
+from tests.emulators.base import Emulator, Fault
 from tests.emulators.discord import DiscordEmulator
 from tests.emulators.openai import OpenAIEmulator, Reply, ToolUse
 from tests.emulators.slack import APP_TOKEN, BOT_TOKEN, SlackEmulator
@@ -16,7 +17,8 @@ from tests.emulators.telegram import TelegramEmulator
 from trunkline.gateway.config import Config, load_config, write_config
 from trunkline.gateway.setup import Answers, set_up
 from trunkline.gateway.setup_checks import TokenRefused, check_discord, check_slack, check_telegram
-from trunkline.gateway.setup_model import ModelAnswers
+from trunkline.gateway.setup_interview import Interview
+from trunkline.gateway.setup_model import ModelAnswers, set_up_model
 
 CLOSED_PORT = "http://127.0.0.1:9"
 
@@ -201,3 +203,98 @@ async def test_a_platform_that_answers_nonsense_is_asked_again_later() -> None:
         )
         with pytest.raises(TokenRefused, match="again in a minute"):
             await check_telegram(server.token, server.url)
+
+
+class Answering(Console):
+    """A terminal at which somebody gives these answers, in order."""
+
+    def __init__(self, *answers: str) -> None:
+        self.out = io.StringIO()
+        self.answers = list(answers)
+        super().__init__(file=self.out, width=500)
+
+    def input(self, *_: object, **__: object) -> str:
+        return self.answers.pop(0)
+
+
+async def asked(folder: Path, model: ModelAnswers, *answers: str) -> tuple[Config, str]:
+    """The model's step with somebody to ask; every answer is used up."""
+    terminal = Answering(*answers)
+    write_config(folder, {})
+    await asyncio.to_thread(set_up_model, Interview(folder, terminal, may_ask=True), model)
+    assert terminal.answers == []
+    return load_config(folder, {}), terminal.out.getvalue()
+
+
+def ready(server: OpenAIEmulator) -> None:
+    server.then(Reply("ready"), Reply(tools=[ToolUse("write_note", {"text": "ready"})]))
+
+
+async def test_an_address_with_a_web_page_is_a_sentence(tmp_path: Path) -> None:
+    async def page(_: web.Request) -> web.Response:
+        return web.Response(text="<html>It works</html>", content_type="text/html")
+
+    other = Emulator()
+    other.app.router.add_route("*", "/{path:.*}", page)
+    async with other.running():
+        model = ModelAnswers(base_url=f"{other.url}/html", api_key="k")
+        outcome = await unattended(tmp_path, Answers(owner="Z", model=model))
+
+    assert "answers with a web page" in outcome.problems[0]
+    assert "/v1" in outcome.problems[0]
+
+
+@pytest.mark.parametrize("name", ["", "emulated"])
+async def test_an_address_without_v1_is_mended(tmp_path: Path, name: str) -> None:
+    async with OpenAIEmulator().running() as server:
+        ready(server)
+        outcome = await unattended(
+            tmp_path, Answers(owner="Z", model=ModelAnswers(base_url=server.url, name=name, api_key="k"))
+        )
+
+    assert outcome.problems == ()
+    assert outcome.config.model.base_url == server.base_url
+
+
+async def test_an_address_with_nothing_at_it_is_a_sentence(tmp_path: Path) -> None:
+    async with Emulator().running() as server:
+        outcome = await unattended(tmp_path, Answers(owner="Z", model=ModelAnswers(base_url=server.url)))
+
+    assert outcome.problems[0].startswith(f"There is no model API at {server.url}.")
+
+
+async def test_after_a_wrong_key_the_key_is_asked_for_again(tmp_path: Path) -> None:
+    async with OpenAIEmulator().running() as server:
+        server.api_key = "right"
+        ready(server)
+        config, said = await asked(tmp_path, ModelAnswers(base_url=server.base_url), "wrong", "right")
+
+    assert "refuses the API key" in said
+    assert (config.model.name, config.secrets.openai_api_key) == ("emulated", "right")
+
+
+@pytest.mark.parametrize(("answer", "taken"), [("", "a"), ("2", "b"), ("b", "b")])
+async def test_a_model_is_chosen_by_number_or_name_and_the_first_by_default(
+    tmp_path: Path, answer: str, taken: str
+) -> None:
+    async with OpenAIEmulator().running() as server:
+        server.models = {"a": "x", "b": "x"}
+        ready(server)
+        config, said = await asked(tmp_path, ModelAnswers(base_url=server.base_url), "k", answer)
+
+    assert "1. a" in said
+    assert config.model.name == taken
+
+
+def test_an_answer_that_is_no_number_of_the_menu_is_a_sentence(tmp_path: Path) -> None:
+    terminal = Answering("banana", "9", "2")
+
+    assert Interview(tmp_path, terminal, may_ask=True).choose("Which?", 3) == 2
+    assert terminal.out.getvalue().count("Give a number from 1 to 3.") == 2
+
+
+async def test_a_telegram_token_of_another_shape_is_refused_without_asking_telegram() -> None:
+    async with telegram() as server:
+        with pytest.raises(TokenRefused, match="a number, a colon"):
+            await check_telegram("hello", server.url)
+        assert server.calls == []

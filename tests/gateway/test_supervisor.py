@@ -60,7 +60,7 @@ async def test_an_adapter_that_is_lost_or_crashes_is_made_anew_and_told_of_once(
             nonlocal lost
             lost += 1
 
-        Failing.errors = [AdapterError("The cable is cut."), RuntimeError("a bug")]
+        Failing.errors = [AdapterError("The cable is cut"), RuntimeError("a bug")]
 
         def make() -> Adapter:
             return Failing(telegram.token, base_url=telegram.url, pacing=FAST)
@@ -115,6 +115,33 @@ async def test_a_second_process_waits_for_the_first_to_leave_and_then_takes_over
             await eventually(told)
             assert house.telegram.calls == []
         await house.telegram.wait_for(lambda: house.telegram.is_polled)
+        program.cancel()
+
+
+async def test_a_greeting_is_told_once_connected_and_not_before(
+    house: SmallHouse, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connecting = asyncio.Event()
+    proceed = asyncio.Event()
+
+    class Waiting(TelegramAdapter):
+        async def run(self, deliver: Deliver, connected: Callable[[str], None]) -> None:
+            connecting.set()
+            await proceed.wait()
+            await super().run(deliver, connected)
+
+    def make() -> Adapter:
+        return Waiting(house.telegram.token, base_url=house.telegram.url, pacing=FAST)
+
+    async def told() -> bool:
+        return "Here is the link." in capsys.readouterr().out
+
+    async with asyncio.TaskGroup() as group:
+        program = group.create_task(house.serve(Platform("telegram", make, greeting="Here is the link.")))
+        await connecting.wait()
+        assert not await told()
+        proceed.set()
+        await eventually(told)
         program.cancel()
 
 
