@@ -27,7 +27,8 @@ from trunkline.adapters.base import (
     Unreachable,
 )
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.payloads import dump_outbound, load_outbound
+from trunkline.gateway.payloads import dump_outbound, load_inbound, load_outbound
+from trunkline.gateway.sentences import say
 from trunkline.gateway.state import outbox
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.outbox import Plan
@@ -40,10 +41,17 @@ MAX_ATTEMPTS = 60
 platform out of reach. A platform whose adapter is not connected is not called at all."""
 MAX_NONCE_ATTEMPTS = 8
 """Sends under one nonce: about a minute, since a platform knows a nonce again for minutes only."""
+LOOK_BACK_LAG_S = 3.0
+"""Before a message that may have arrived is looked for: a platform's reads may lag behind its writes."""
+MAX_MESSAGES = 40
+"""Messages of one answer, the last of which says that the rest is left out: more is a flood for its reader."""
 SEND_TIMEOUT_S = 60.0
 FIRST_BACKOFF_S = 0.5
 MAX_BACKOFF_S = 60.0
 DATABASE_PAUSE_S = 1.0
+
+DOUBT = "d:"
+"""Begins the source of what `plan_doubt` says about an answer."""
 
 Record = Callable[[Connection], None]
 
@@ -87,6 +95,14 @@ def payloads(where: Destination, chunks: Sequence[Chunk]) -> tuple[str, ...]:
         )
         for seq, chunk in enumerate(chunks)
     )
+
+
+def plan_doubt(connection: Connection, where: Plan, to: ChatRef, language: str) -> None:
+    """Plans the sentence that a part of an answer may not have arrived, once for each answer."""
+    notice = replace(where, source=f"{DOUBT}{where.source}")
+    if outbox.find(connection, notice.source, 0) is None:
+        sentence = Chunk(say("answer_in_doubt", language))
+        outbox.plan(connection, notice, [dump_outbound(OutboundMessage(to, sentence))], now_ms())
 
 
 def nonce_of(row: OutboxRow) -> str:
@@ -135,10 +151,19 @@ class Delivery:
         line = self._lines.get(platform)
         return None if line is None else line.adapter
 
-    def render(self, platform: str, markdown: str) -> tuple[Chunk, ...]:
-        """The text as the platform's chunks; the text itself on one that has never been connected."""
+    async def render(self, platform: str, markdown: str, language: str = "") -> tuple[Chunk, ...]:
+        """The text as the platform's chunks; the text itself on one that has never been connected.
+
+        What `MAX_MESSAGES` can't hold is left out, and the last chunk says so.
+        """
         line = self._known.get(platform)
-        return (Chunk(markdown),) if line is None else line.adapter.render(markdown)
+        if line is None:
+            return (Chunk(markdown),)
+        # Some texts take seconds to render, and nobody else should wait for that.
+        chunks = await asyncio.to_thread(line.adapter.render, markdown)
+        if len(chunks) <= MAX_MESSAGES:
+            return chunks
+        return (*chunks[: MAX_MESSAGES - 1], Chunk(say("answer_cut", language)))
 
     def repeats_safely(self, platform: str) -> bool:
         """Whether the platform refuses doubles, or its adapter finds an earlier one."""
@@ -288,11 +313,14 @@ class Delivery:
             wait_s = max(error.retry_after_s, FIRST_BACKOFF_S)
             self.hold(row.platform, row.chat, wait_s)
             return _put_off(row, wait_s, reason)
-        repeatable = MAX_ATTEMPTS
+        repeatable, wait_s = MAX_ATTEMPTS, _backoff_s(row.attempts)
         if not edits and may_have_arrived(error, adapter):
-            repeatable = MAX_NONCE_ATTEMPTS if adapter.limits.nonce else 1
+            # Twice the notice of a doubt harms nobody; its loss would.
+            repeats = adapter.limits.repeats_safely or row.source.startswith(DOUBT)
+            repeatable = MAX_NONCE_ATTEMPTS if repeats else 1
+            wait_s = wait_s if adapter.limits.nonce else max(wait_s, LOOK_BACK_LAG_S)
         if tried < repeatable:
-            return _put_off(row, _backoff_s(row.attempts), reason)
+            return _put_off(row, wait_s, reason)
         return _ended(row, "unknown" if may_have_arrived(error, adapter) else "refused", reason)
 
 
@@ -314,7 +342,21 @@ def _put_off(row: OutboxRow, wait_s: float, reason: str) -> Record:
 
 def _ended(row: OutboxRow, state: str, reason: str) -> Record:
     log.warning("message not delivered: row %s on %s is %s", row.id, row.platform, state)
-    return lambda c: outbox.mark_ended(c, row.id, state, reason)
+
+    def work(connection: Connection) -> None:
+        outbox.mark_ended(connection, row.id, state, reason)
+        if state == "unknown" and row.source.startswith("t:"):
+            where = Plan(row.source, row.platform, row.tenant, row.chat, row.thread)
+            language = _language_of(connection, row)
+            plan_doubt(connection, where, ChatRef(row.chat, row.thread or None), language)
+
+    return work
+
+
+def _language_of(connection: Connection, row: OutboxRow) -> str:
+    """The language of the person whose turn the row answers: the one they chose, else their app's."""
+    chosen, question = outbox.asked_by(connection, row.id)
+    return chosen or (load_inbound(question).language if question else "")
 
 
 async def _wait(kicked: asyncio.Event, seconds: float) -> None:

@@ -11,6 +11,7 @@ from datetime import datetime
 from trunkline.adapters.base import Adapter, AdapterError, RateLimited, Uncertain
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.delivery import (
+    MAX_MESSAGES,
     SEND_TIMEOUT_S,
     Delivery,
     Destination,
@@ -104,7 +105,12 @@ class Preview:
             # An earlier answer of this chat is still to be sent, and goes first.
             self._changed.set()
             return BEHIND_S
-        planned = payloads(self._where, self._adapter.render(self._text))
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        chunks = await asyncio.to_thread(self._adapter.render, self._text)
+        interval_s = max(interval_s, loop.time() - began_s)
+        # The last place is kept for the sentence that the rest is left out.
+        planned = payloads(self._where, chunks[: MAX_MESSAGES - 1])
         try:
             for seq, payload in enumerate(planned):
                 if self.shown.get(seq) == payload or self._finishing:

@@ -14,6 +14,7 @@ from sqlalchemy.exc import OperationalError
 
 from trunkline.adapters.base import ChatRef, Chunk, InboundKind, InboundMessage, OutboundMessage
 from trunkline.agent.scope import AccountId
+from trunkline.agent.stream_text import clean
 from trunkline.gateway import access, identity
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.catalogue import BY_NAME
@@ -74,7 +75,7 @@ class Router:
 
     async def accept(self, message: InboundMessage) -> None:
         """Returns when the message is committed, or is none of ours; a second time it does nothing."""
-        stored = await self._store(message)
+        stored = await self._store(_cleaned(message))
         if stored.control is not None:
             self._control(stored.control)
         if stored.wake is not None:
@@ -95,6 +96,20 @@ class Router:
                     raise
                 log.warning("message not stored yet: %s on %s", type(error).__name__, message.platform)
                 await asyncio.sleep(STORE_PAUSE_S)
+
+
+def _cleaned(message: InboundMessage) -> InboundMessage:
+    """The message without what neither JSON nor a database takes, in all that people wrote or named."""
+    reply_to = message.reply_to
+    return replace(
+        message,
+        text=clean(message.text),
+        chat_title=clean(message.chat_title),
+        command=None if message.command is None else clean(message.command),
+        sender=replace(message.sender, label=clean(message.sender.label)),
+        attachments=tuple(replace(one, name=clean(one.name)) for one in message.attachments),
+        reply_to=None if reply_to is None else replace(reply_to, text=clean(reply_to.text)),
+    )
 
 
 def store(

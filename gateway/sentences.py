@@ -140,6 +140,14 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "[{name}: the file was received; I can't read files of this kind yet]",
         "[{name}：文件已收到；我暂时还不能读取这类文件]",
     ),
+    "answer_in_doubt": (
+        "A part of my last answer may not have arrived. Ask me again if you miss it.",
+        "我上一条回答可能有一部分没有送到。如果没看到，请再问我一次。",
+    ),
+    "answer_cut": (
+        "This answer is too long for a chat, so I leave the rest out here. All of it is in the transcript.",
+        "这个回答太长，剩下的就不发到聊天里了；全文保存在对话记录中。",
+    ),
     "interrupted_note": ("(stopped here)", "（到此停止）"),
     "rounds": (
         "I stopped after {rounds} steps without finishing. Tell me to go on if you like.",

@@ -39,7 +39,7 @@ from trunkline.agent.turn import (
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.catalogue import BY_NAME
 from trunkline.gateway.commands.registry import CommandContext, House
-from trunkline.gateway.delivery import Delivery, Destination, payloads
+from trunkline.gateway.delivery import Delivery, Destination, payloads, plan_doubt
 from trunkline.gateway.logs import log_context
 from trunkline.gateway.opening import NotAdmitted, Opened, Opening, load_message, who_is
 from trunkline.gateway.preview import Preview
@@ -147,7 +147,7 @@ class TurnRunner:
     ) -> None:
         """Plans a sentence of the house and ends the rows, in one transaction."""
         where = destination(message)
-        chunks = self._delivery.render(message.platform, sentence)
+        chunks = await self._delivery.render(message.platform, sentence, message.language)
 
         def work(connection: Connection) -> None:
             planned = payloads(where, chunks)
@@ -236,10 +236,11 @@ class TurnRunner:
         on_platform: dict[int, str],
     ) -> None:
         """The last message, the outbox plan, the inbox and the usage, in one transaction."""
-        chunks = self._delivery.render(where.platform, outcome.answer)
+        language = opened.language
+        chunks = await self._delivery.render(where.platform, outcome.answer, language)
         if outcome.answer and not chunks:
             # Text that shows nothing, such as a lone zero-width space: as good as no answer.
-            chunks = self._delivery.render(where.platform, say(f"model_{FailureKind.EMPTY}", opened.language))
+            chunks = await self._delivery.render(where.platform, say(f"model_{FailureKind.EMPTY}", language))
         planned = payloads(where, chunks)
         room_id = None if opened.room is None else opened.room.id
 
@@ -249,7 +250,7 @@ class TurnRunner:
             if outcome.message is not None:
                 row = said(opened.row, outcome.message, stamp_ms, step_n=0, mask=self._mask)
                 add_message(connection, row)
-            outbox.plan(
+            doubtful = outbox.plan(
                 connection,
                 plan,
                 planned,
@@ -258,6 +259,8 @@ class TurnRunner:
                 surplus=payloads(where, [Chunk(SURPLUS)])[0],
                 repeats_safely=self._delivery.repeats_safely(where.platform),
             )
+            if doubtful:
+                plan_doubt(connection, plan, where.to, language)
             inbox.finish(connection, [row.id for row in rows], "done", outcome.reason, stamp_ms)
             turns.add_usage(connection, opened.row, outcome.spent, room_id, stamp_ms)
 

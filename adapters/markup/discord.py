@@ -36,8 +36,8 @@ def render_discord(markdown: str, limit_chars: int = MESSAGE_CHARS) -> tuple[Chu
     """The whole text as messages of at most `limit_chars` code points (40 or more)."""
     keeps = partial(_keeps_link, limit_chars // 2)
     blocks = (
-        overheads_fit(block, limit_chars) if isinstance(block, Code) else spell_out_links(block, keeps)
-        for block in parse(markdown, TABLE_COLUMNS)
+        overheads_fit(block, limit_chars) if isinstance(block, Code) else block
+        for block in spell_out_links(parse(markdown, TABLE_COLUMNS), keeps)
     )
     return split(blocks, _Discord(), limit_chars)
 

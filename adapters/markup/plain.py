@@ -15,10 +15,11 @@ def render_plain(markdown: str, width: int | None = None) -> str:
     """
     parts: list[str] = []
     above: Block | None = None
-    for block in parse(markdown, width or _WIDTH_CHARS):
+    blocks = parse(markdown, width or _WIDTH_CHARS)
+    for block in spell_out_links(blocks, lambda text, address: False):
         if above is not None:
             parts.append(blank_line(above, block))
-        parts.append(_write(spell_out_links(block, lambda text, address: False)))
+        parts.append(_write(block))
         above = block
     return "".join(parts)
 

@@ -38,10 +38,8 @@ def render_slack(markdown: str, limit_bytes: int = MESSAGE_BYTES) -> tuple[Chunk
     """The whole text as messages of at most `limit_bytes` bytes of UTF-8 (40 or more)."""
     keeps = partial(_keeps_link, limit_bytes // 2)
     blocks = (
-        overheads_fit(_fenced(block), limit_bytes)
-        if isinstance(block, Code)
-        else spell_out_links(block, keeps)
-        for block in parse(markdown, TABLE_COLUMNS)
+        overheads_fit(_fenced(block), limit_bytes) if isinstance(block, Code) else block
+        for block in spell_out_links(parse(markdown, TABLE_COLUMNS), keeps)
     )
     return split(blocks, _Slack(), limit_bytes)
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, update
 
 from trunkline.gateway.state.records import OutboxRow
-from trunkline.gateway.state.schema import outbox
+from trunkline.gateway.state.schema import account, inbox, outbox, person, turn
 
 NONCE_HOLDS_MS = 180_000
 """How long a platform is trusted to know a nonce again. Discord says "the past few minutes"."""
@@ -37,14 +37,15 @@ def plan(
     shown: Mapping[int, str] = MappingProxyType({}),
     surplus: str = "",
     repeats_safely: bool = False,
-) -> None:
+) -> bool:
     """Plans the messages of a whole answer, in place of whatever was planned for it before.
 
     A preview keeps its row and its message id, and is edited to the final text, unless `shown` (payloads by
     place) says that it shows exactly that already; one that the answer has no use for is edited to `surplus`.
     One that may have arrived with this very text is `unknown` and stays so, unless the platform
-    `repeats_safely`: nothing is sent twice.
+    `repeats_safely`: nothing is sent twice. Returns whether there is such a one.
     """
+    doubtful = False
     known = {row.seq: row for row in connection.execute(_of(where.source)).all()}
     for seq, payload in enumerate(payloads):
         old = known.get(seq)
@@ -52,6 +53,7 @@ def plan(
             connection.execute(insert(outbox).values(**_row(where, seq, "text", payload, now_ms)))
             continue
         if old.state == "unknown" and old.payload == payload and not repeats_safely:
+            doubtful = True
             continue
         is_shown = old.message_id is not None and shown.get(seq) == payload
         connection.execute(
@@ -77,6 +79,7 @@ def plan(
             )
             .values(kind="text", payload=surplus, state="planned")
         )
+    return doubtful
 
 
 def begin_preview(connection: Connection, where: Plan, seq: int, payload: str, now_ms: int) -> OutboxRow:
@@ -93,6 +96,21 @@ def drop_preview(connection: Connection, row_id: int) -> None:
 def find(connection: Connection, source: str, seq: int) -> OutboxRow | None:
     row = connection.execute(_of(source).where(outbox.c.seq == seq)).first()
     return None if row is None else _outbox_row(row)
+
+
+def asked_by(connection: Connection, row_id: int) -> tuple[str, str]:
+    """The language that the person chose whose turn a message answers, and the payload of their question."""
+    question = select(inbox.c.payload).where(inbox.c.turn_id == outbox.c.turn_id).limit(1).scalar_subquery()
+    query = (
+        select(person.c.language, question)
+        .select_from(outbox)
+        .outerjoin(turn, turn.c.id == outbox.c.turn_id)
+        .outerjoin(account, account.c.id == turn.c.account_id)
+        .outerjoin(person, person.c.id == account.c.person_id)
+        .where(outbox.c.id == row_id)
+    )
+    language, payload = connection.execute(query).one()
+    return language or "", payload or ""
 
 
 def due(

@@ -74,6 +74,7 @@ def erase(connection: Connection, session_id: int, now_ms: int) -> bool:
     connection.execute(update(inbox).where(inbox.c.turn_id.in_(turns)).values(payload=""))
     waits = outbox.c.state.in_(("planned", "sending"))
     connection.execute(update(outbox).where(outbox.c.turn_id.in_(turns), ~waits).values(payload=""))
+    _blank_replies(connection, session_id)
     left = connection.execute(select(outbox.c.id).where(outbox.c.turn_id.in_(turns), waits).limit(1)).first()
     values: dict[str, Any] = {"title": "", "message_count": 0, "prompt_hash": None, "snapshot": "{}"}
     is_open = session.c.ended_ms.is_(None)
@@ -84,6 +85,24 @@ def erase(connection: Connection, session_id: int, now_ms: int) -> bool:
         .values(**values, end_reason=ERASED if left is None else ENDING)
     )
     return left is None
+
+
+def _blank_replies(connection: Connection, session_id: int) -> None:
+    """Replies to commands quote what was typed: those sent in this chat since the session began go too."""
+    place = sessions.load(connection, session_id)
+    connection.execute(
+        update(outbox)
+        .where(
+            outbox.c.platform == place.key.platform,
+            outbox.c.tenant == place.key.tenant,
+            outbox.c.chat == place.key.chat,
+            outbox.c.thread == place.key.thread,
+            outbox.c.turn_id.is_(None),
+            outbox.c.created_ms >= place.started_ms,
+            outbox.c.state.not_in(("planned", "sending")),
+        )
+        .values(payload="")
+    )
 
 
 def language_of(connection: Connection, session_id: int) -> str:

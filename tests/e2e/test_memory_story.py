@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
-from tests.e2e.world import BO_TELEGRAM, World
+from sqlalchemy import select
+
+from tests.e2e.world import ANA_TELEGRAM, BO_TELEGRAM, World
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.private_mode import KEPT_MS, erase_due
 from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.schema import outbox
 
 FACT, WORD = "User is allergic to zanthoxylum.", "zanthoxylum"
 TEA = "User likes tea."
@@ -212,3 +215,18 @@ async def test_a_file_that_cannot_be_read_is_said_and_never_written_over(world: 
         user_file(world).write_text(f"{TEA}\n§\n", encoding="utf-8")
         await ask(world, "I mended it", "Good.")
         assert TEA in world.last_user()
+
+
+async def test_a_reply_that_quotes_a_private_command_leaves_nothing_behind(world: World) -> None:
+    async with world.running():
+        await world.ana_on_telegram("/private")
+        await world.telegram_shows("private")
+        await world.ana_on_telegram("/search SECRETWORD")
+        await world.telegram_shows("SECRETWORD")
+        shown = len(world.telegram.texts(ANA_TELEGRAM))
+        await world.ana_on_telegram("/private off")
+        await world.telegram.wait_for(lambda: len(world.telegram.texts(ANA_TELEGRAM)) > shown)
+
+    with Database.sqlite(world.home / "state.db") as database:
+        payloads = await database.read(lambda c: c.execute(select(outbox.c.payload)).scalars().all())
+    assert "SECRETWORD" not in str(payloads)

@@ -286,7 +286,7 @@ async def test_a_platform_that_never_connected_is_no_reason_to_lose_anything(dat
         await asyncio.sleep(0)
         delivery.kick("telegram", "1")
         await delivery.sweep()
-        assert [chunk.text for chunk in delivery.render("telegram", "**hi**")] == ["**hi**"]
+        assert [chunk.text for chunk in await delivery.render("telegram", "**hi**")] == ["**hi**"]
         task.cancel()
 
 
