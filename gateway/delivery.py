@@ -44,7 +44,7 @@ MAX_NONCE_ATTEMPTS = 8
 LOOK_BACK_LAG_S = 3.0
 """Before a message that may have arrived is looked for: a platform's reads may lag behind its writes."""
 MAX_MESSAGES = 40
-"""Messages of one answer, the last of which says that the rest is left out: more is a flood for its reader."""
+"""Messages of one answer, the last of which says that the rest is left out: more would be a flood."""
 SEND_TIMEOUT_S = 60.0
 FIRST_BACKOFF_S = 0.5
 MAX_BACKOFF_S = 60.0
@@ -151,16 +151,16 @@ class Delivery:
         line = self._lines.get(platform)
         return None if line is None else line.adapter
 
-    async def render(self, platform: str, markdown: str, language: str = "") -> tuple[Chunk, ...]:
+    def render(self, platform: str, markdown: str, language: str = "") -> tuple[Chunk, ...]:
         """The text as the platform's chunks; the text itself on one that has never been connected.
 
-        What `MAX_MESSAGES` can't hold is left out, and the last chunk says so.
+        What `MAX_MESSAGES` can't hold is left out, and the last chunk says so. Some texts take seconds:
+        those of a model are rendered in a thread.
         """
         line = self._known.get(platform)
         if line is None:
             return (Chunk(markdown),)
-        # Some texts take seconds to render, and nobody else should wait for that.
-        chunks = await asyncio.to_thread(line.adapter.render, markdown)
+        chunks = line.adapter.render(markdown)
         if len(chunks) <= MAX_MESSAGES:
             return chunks
         return (*chunks[: MAX_MESSAGES - 1], Chunk(say("answer_cut", language)))

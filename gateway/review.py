@@ -212,7 +212,7 @@ class Reviews:
             in_room = opened.room is not None
             sentence = notice(review.written, review.held, opened.language, in_room=in_room)
         to = ChatRef(key.chat, key.thread or None)
-        chunks = await self._delivery.render(key.platform, sentence) if sentence else ()
+        chunks = self._delivery.render(key.platform, sentence) if sentence else ()
         planned = tuple(dump_outbound(OutboundMessage(to, chunk, quiet=True)) for chunk in chunks)
         where = outbox.Plan(f"n:{uuid.uuid4()}", key.platform, key.tenant, key.chat, key.thread)
         spent = tuple(turns.Spent(call.purpose, call.model, call.usage) for call in review.usage)

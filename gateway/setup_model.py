@@ -247,8 +247,13 @@ async def _tested(interview: Interview, place: _Place, key: str, name: str) -> s
 async def _refuse_empty_address(place: _Place, key: str) -> None:
     """Raises EndpointFailed where there is neither a list nor anything that would answer."""
     check = await check_endpoint("any", place.base_url, key)
-    if check.failure is not None and check.failure.kind is FailureKind.NOT_CONFIGURED:
-        raise EndpointFailed(check.failure)
+    failed = check.failure
+    if failed is None:
+        return
+    # A server of files answers 405 or 501 to a POST, whatever the path.
+    takes_no_posts = failed.detail.startswith(("HTTP 405", "HTTP 501"))
+    if failed.kind is FailureKind.NOT_CONFIGURED or takes_no_posts:
+        raise EndpointFailed(ModelFailure(FailureKind.NOT_CONFIGURED, failed.detail))
 
 
 def _asked_model(interview: Interview, place: _Place) -> str:

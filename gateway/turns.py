@@ -147,7 +147,7 @@ class TurnRunner:
     ) -> None:
         """Plans a sentence of the house and ends the rows, in one transaction."""
         where = destination(message)
-        chunks = await self._delivery.render(message.platform, sentence, message.language)
+        chunks = self._delivery.render(message.platform, sentence, message.language)
 
         def work(connection: Connection) -> None:
             planned = payloads(where, chunks)
@@ -237,10 +237,10 @@ class TurnRunner:
     ) -> None:
         """The last message, the outbox plan, the inbox and the usage, in one transaction."""
         language = opened.language
-        chunks = await self._delivery.render(where.platform, outcome.answer, language)
+        chunks = await asyncio.to_thread(self._delivery.render, where.platform, outcome.answer, language)
         if outcome.answer and not chunks:
             # Text that shows nothing, such as a lone zero-width space: as good as no answer.
-            chunks = await self._delivery.render(where.platform, say(f"model_{FailureKind.EMPTY}", language))
+            chunks = self._delivery.render(where.platform, say(f"model_{FailureKind.EMPTY}", language))
         planned = payloads(where, chunks)
         room_id = None if opened.room is None else opened.room.id
 

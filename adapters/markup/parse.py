@@ -26,6 +26,8 @@ _parser = (
     .enable(["table", "strikethrough"])
     .disable(["entity"])
 )
+# It compiles its rules when it is first used, which must not happen in two threads at once.
+_parser.parse("a")
 
 
 def parse(markdown: str, table_columns: int) -> tuple[Block, ...]:

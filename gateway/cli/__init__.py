@@ -9,7 +9,6 @@ import typer
 from typer.core import TyperGroup
 
 from trunkline.gateway.cli.failure import ExitCode, Failure
-from trunkline.gateway.config_faults import ConfigError
 
 COMMANDS = {
     "setup": "Answer a few questions; may be run again at any time.",
@@ -66,6 +65,12 @@ for _name, _help in COMMANDS.items():
     app.command(_name, help=_help)(_listed)
 
 
+def _settings_error() -> tuple[type[Exception], ...]:
+    """ConfigError once a command has loaded it, which help never does."""
+    loaded = sys.modules.get("trunkline.gateway.config_faults")
+    return () if loaded is None else (loaded.ConfigError,)
+
+
 def main() -> None:
     os.umask(0o077)  # what people said is for the owner of the home folder only
     try:
@@ -73,6 +78,6 @@ def main() -> None:
     except Failure as failure:
         print(failure, file=sys.stderr)  # noqa: T201
         sys.exit(failure.exit_code)
-    except ConfigError as error:
+    except _settings_error() as error:
         print(f"The settings can't be used:\n{error}", file=sys.stderr)  # noqa: T201
         sys.exit(ExitCode.CONFIG)

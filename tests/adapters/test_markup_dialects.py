@@ -339,3 +339,12 @@ def test_hostile_text_ends_and_nothing_of_it_is_too_long(
 
     assert chunks
     assert all(size(chunk.text) <= 500 for chunk in chunks)
+
+
+def test_an_address_is_spelled_out_once_in_a_text_and_cut_where_nobody_reads_on() -> None:
+    address = "mailto:" + "y" * 3000
+
+    text = render_plain(f"[a]: {address}\n\n" + "[a] " * 60)
+
+    assert text.count("mailto:") == 1
+    assert len(text) < 500

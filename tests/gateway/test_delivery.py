@@ -16,7 +16,7 @@ from tests.emulators.telegram import TelegramEmulator
 from tests.gateway.lanes import ANA, BO, Lanes, discord_lanes, flood, refusal, telegram_lanes
 from tests.gateway.small_house import eventually
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.delivery import MAX_NONCE_ATTEMPTS, Delivery, Line, nonce_of, payloads
+from trunkline.gateway.delivery import MAX_MESSAGES, MAX_NONCE_ATTEMPTS, Delivery, Line, nonce_of, payloads
 from trunkline.gateway.state import outbox
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.migrate import migrate_now
@@ -120,6 +120,41 @@ async def test_a_server_that_fails_for_ever_is_called_once_for_what_it_may_have(
     await on_telegram.become("unknown")
 
     assert len(telegram.calls_of("sendMessage")) == 1
+
+
+async def test_whoever_may_miss_a_part_of_an_answer_is_told_so_once(
+    on_telegram: Lanes, telegram: TelegramEmulator
+) -> None:
+    telegram.fail_next("sendMessage", Fault(status=500), times=2)
+
+    await on_telegram.plan(on_telegram.to(ANA), "word " * 2000, "t:1")
+    await on_telegram.become("unknown", "unknown", "sent", "sent")
+
+    assert [text.startswith("A part of my last answer") for text in telegram.texts(ANA)] == [False, True]
+
+
+async def test_the_notice_of_a_doubt_survives_a_second_failure(
+    on_telegram: Lanes, telegram: TelegramEmulator
+) -> None:
+    telegram.fail_next("sendMessage", Fault(status=500), times=2)
+
+    await on_telegram.plan(on_telegram.to(ANA), "once", "t:1")
+    await on_telegram.become("unknown", "sent")
+
+    (notice,) = telegram.texts(ANA)
+    assert notice.startswith("A part of my last answer")
+
+
+async def test_an_answer_beyond_all_measure_ends_with_a_word_about_its_rest(
+    on_telegram: Lanes, telegram: TelegramEmulator
+) -> None:
+    whole = on_telegram.adapter.render("word " * 50_000)
+
+    chunks = on_telegram.delivery.render("telegram", "word " * 50_000)
+
+    assert len(chunks) == MAX_MESSAGES < len(whole)
+    assert chunks[:-1] == whole[: MAX_MESSAGES - 1]
+    assert "transcript" in chunks[-1].text
 
 
 async def test_what_never_left_is_sent_when_the_platform_is_back_and_only_then(
@@ -286,7 +321,7 @@ async def test_a_platform_that_never_connected_is_no_reason_to_lose_anything(dat
         await asyncio.sleep(0)
         delivery.kick("telegram", "1")
         await delivery.sweep()
-        assert [chunk.text for chunk in await delivery.render("telegram", "**hi**")] == ["**hi**"]
+        assert [chunk.text for chunk in delivery.render("telegram", "**hi**")] == ["**hi**"]
         task.cancel()
 
 

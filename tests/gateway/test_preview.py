@@ -1,6 +1,7 @@
 """The preview: an answer shown while it is written, which ends as the whole answer whatever happens to it."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
@@ -9,6 +10,7 @@ from tests.emulators.base import Fault
 from tests.emulators.discord import DiscordEmulator
 from tests.emulators.telegram import TelegramEmulator
 from tests.gateway.lanes import ANA, Lanes, discord_lanes, flood, refusal, telegram_lanes
+from trunkline.adapters.base import Chunk
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.delivery import Destination, payloads
 from trunkline.gateway.preview import Preview
@@ -226,3 +228,30 @@ async def test_it_comes_after_the_answer_that_is_still_to_be_sent(
         showing.preview.finish()
 
     assert telegram.texts(ANA) == ["The first answer.", "The second answer, half of it"]
+
+
+async def test_a_text_that_takes_long_to_render_holds_nobody_else_up(
+    on_telegram: Lanes, telegram: TelegramEmulator
+) -> None:
+    where = on_telegram.to(ANA)
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        """The adapter, whose renderer waits until the event loop has let it go on."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(on_telegram.adapter, name)
+
+        def render(self, markdown: str) -> tuple[Chunk, ...]:
+            begun.set()
+            assert go_on.wait(10)
+            return on_telegram.adapter.render(markdown)
+
+    preview = Preview(on_telegram.database, on_telegram.delivery, Slow(), where, where.plan("i:1"))
+    async with asyncio.TaskGroup() as group:
+        group.create_task(preview.run())
+        preview.update("The first words of it")
+        await asyncio.to_thread(begun.wait, 10)
+        go_on.set()
+        await telegram.wait_for(lambda: telegram.texts(ANA) == ["The first words of it"])
+        preview.finish()

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import update
 
+from tests.emulators.base import Fault
 from tests.emulators.slack import SlackEmulator
 from tests.emulators.slack_bench import emulated, running
 from tests.gateway.lanes import Lanes, lanes
@@ -53,6 +54,18 @@ async def test_a_message_is_there_once_whether_or_not_it_had_arrived(
     await die_while_sending(on_slack, row, arrived=arrived)
 
     on_slack.delivery.kick("slack", CHAT)
+    await on_slack.become("sent")
+
+    assert slack.texts(CHAT) == ["The answer."]
+
+
+@pytest.mark.parametrize("fault", [Fault(status=500), Fault(accept_then_drop=True)])
+async def test_a_message_whose_answer_was_lost_is_there_once(
+    on_slack: Lanes, slack: SlackEmulator, fault: Fault
+) -> None:
+    slack.fail_next("chat.postMessage", fault)
+
+    await on_slack.plan(on_slack.to(CHAT), "The answer.", "t:1")
     await on_slack.become("sent")
 
     assert slack.texts(CHAT) == ["The answer."]

@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import Connection, insert, select
 
 from tests.gateway.inbound import command, direct, in_room
-from trunkline.adapters.base import InboundKind, InboundMessage, Sender
+from trunkline.adapters.base import Attachment, AttachmentKind, InboundKind, InboundMessage, ReplyTo, Sender
 from trunkline.gateway import identity
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.payloads import load_inbound, load_outbound
@@ -300,3 +300,25 @@ async def test_a_guest_who_has_used_up_the_day_is_told_so_once_and_starts_no_tur
     assert [one.wake for one in again] == [None, None, None]
     assert len(await planned(database)) == 1
     assert later.wake is not None
+
+
+async def test_half_a_character_in_what_people_wrote_or_named_stops_nothing(database: Database) -> None:
+    broken = "x\ud800y\x00"
+    message = replace(
+        direct(broken, name=broken),
+        chat_title=broken,
+        attachments=(Attachment(AttachmentKind.DOCUMENT, "1", name=broken),),
+        reply_to=ReplyTo("1", text=broken),
+    )
+    await database.write(lambda c: identity.assert_config(c, SETTINGS, NOW))
+    woken: list[SessionKey] = []
+    router = Router(
+        database, SETTINGS, wake=woken.append, control=lambda row: None, kick=lambda platform, chat: None
+    )
+
+    await router.accept(message)
+
+    assert woken == [SessionKey("telegram", "bot", "100")]
+    row = await database.read(lambda c: c.execute(select(inbox)).one())
+    kept = load_inbound(row.payload)
+    assert kept.text == kept.sender.label == kept.attachments[0].name == "x\ufffdy\ufffd"

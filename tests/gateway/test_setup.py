@@ -209,9 +209,9 @@ class Answering(Console):
     """A terminal at which somebody gives these answers, in order."""
 
     def __init__(self, *answers: str) -> None:
-        self.out = io.StringIO()
+        self.shown = io.StringIO()
         self.answers = list(answers)
-        super().__init__(file=self.out, width=500)
+        super().__init__(file=self.shown, width=500)
 
     def input(self, *_: object, **__: object) -> str:
         return self.answers.pop(0)
@@ -223,7 +223,7 @@ async def asked(folder: Path, model: ModelAnswers, *answers: str) -> tuple[Confi
     write_config(folder, {})
     await asyncio.to_thread(set_up_model, Interview(folder, terminal, may_ask=True), model)
     assert terminal.answers == []
-    return load_config(folder, {}), terminal.out.getvalue()
+    return load_config(folder, {}), terminal.shown.getvalue()
 
 
 def ready(server: OpenAIEmulator) -> None:
@@ -256,8 +256,14 @@ async def test_an_address_without_v1_is_mended(tmp_path: Path, name: str) -> Non
     assert outcome.config.model.base_url == server.base_url
 
 
-async def test_an_address_with_nothing_at_it_is_a_sentence(tmp_path: Path) -> None:
-    async with Emulator().running() as server:
+@pytest.mark.parametrize("status", [404, 405, 501])
+async def test_an_address_with_nothing_at_it_is_a_sentence(tmp_path: Path, status: int) -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.Response(status=status)
+
+    server = Emulator()
+    server.app.router.add_post("/{path:.*}", refuse)
+    async with server.running():
         outcome = await unattended(tmp_path, Answers(owner="Z", model=ModelAnswers(base_url=server.url)))
 
     assert outcome.problems[0].startswith(f"There is no model API at {server.url}.")
@@ -290,7 +296,7 @@ def test_an_answer_that_is_no_number_of_the_menu_is_a_sentence(tmp_path: Path) -
     terminal = Answering("banana", "9", "2")
 
     assert Interview(tmp_path, terminal, may_ask=True).choose("Which?", 3) == 2
-    assert terminal.out.getvalue().count("Give a number from 1 to 3.") == 2
+    assert terminal.shown.getvalue().count("Give a number from 1 to 3.") == 2
 
 
 async def test_a_telegram_token_of_another_shape_is_refused_without_asking_telegram() -> None:
