@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -239,7 +240,7 @@ async def test_a_text_that_takes_long_to_render_holds_nobody_else_up(
     class Slow:
         """The adapter, whose renderer waits until the event loop has let it go on."""
 
-        def __getattr__(self, name: str) -> object:
+        def __getattr__(self, name: str) -> Any:
             return getattr(on_telegram.adapter, name)
 
         def render(self, markdown: str) -> tuple[Chunk, ...]:

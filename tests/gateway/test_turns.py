@@ -213,6 +213,19 @@ async def test_a_flood_wait_met_by_the_typing_sign_stops_the_preview_too(house: 
     assert sends[0].at - refused >= 2
 
 
+@pytest.mark.parametrize("answer", ["好。", "It is all there in the preview."])
+async def test_whoever_may_miss_an_answer_is_told_so_in_their_language(
+    house: SmallHouse, answer: str
+) -> None:
+    house.telegram.fail_next("sendMessage", Fault(status=500))
+    async with house.running():
+        house.answer(answer)
+        await house.say("hello", user=BO)
+        await house.shows("我上一条回答可能有一部分没有送到", chat=BO)
+
+    assert len(house.telegram.sent(BO)) == 1
+
+
 async def test_a_turn_that_another_attempt_took_over_ends_quietly(house: SmallHouse) -> None:
     async with house.running():
         house.model.then(Reply("Too late.", delay_s=0.5))
