@@ -87,6 +87,15 @@ def erase(connection: Connection, session_id: int, now_ms: int) -> bool:
     return left is None
 
 
+def erase_from_copy(connection: Connection, now_ms: int) -> None:
+    """Leaves no word of a private session in a copy of the database, whatever waits to be delivered."""
+    private = select(session.c.id).where(session.c.private, session.c.end_reason != ERASED)
+    for session_id in connection.execute(private).scalars().all():
+        turns = select(turn.c.id).where(turn.c.session_id == session_id)
+        connection.execute(update(outbox).where(outbox.c.turn_id.in_(turns)).values(state="refused"))
+        erase(connection, session_id, now_ms)
+
+
 def _blank_replies(connection: Connection, session_id: int) -> None:
     """Replies to commands quote what was typed: those sent in this chat since the session began go too."""
     place = sessions.load(connection, session_id)

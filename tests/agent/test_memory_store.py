@@ -424,7 +424,7 @@ async def test_files_are_for_the_owner_alone(store: FileMemoryStore, tmp_path: P
     assert (tmp_path / "memories/ana/USER.md").stat().st_mode & 0o077 == 0
 
 
-PROCESSES = 10
+PROCESSES = 16
 ROUNDS = 6
 RACE_LIMITS = MemoryLimits(user_chars=10_000)
 

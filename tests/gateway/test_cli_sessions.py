@@ -355,6 +355,20 @@ def test_a_backup_runs_beside_a_writer(home: Path, run: Run, tmp_path: Path) -> 
     assert "after it" not in texts
 
 
+def test_a_backup_holds_no_word_of_a_private_conversation(home: Path, run: Run, tmp_path: Path) -> None:
+    def begin(connection: Connection) -> None:
+        number = add_session(connection, direct_stream(connection, 1), "s-private", private=True)
+        say(connection, number, "UNUTTERABLE words")
+
+    with Database.sqlite(home / "state.db") as database:
+        database.write_now(begin)
+
+    run("db", "backup", str(tmp_path / "copy.db"))
+
+    left = [path.name for path in tmp_path.glob("copy.db*") if b"UNUTTERABLE" in path.read_bytes()]
+    assert left == []
+
+
 def test_the_size_and_the_journal_in_force_are_shown(run: Run) -> None:
     found = json.loads(run("db", "stats", "--json").output)
 
