@@ -39,6 +39,9 @@ PRIVATE = (
     "This conversation is private, so nothing of it is saved. If the person asks you to remember something, "
     "tell them that `/memory add` saves what they write there."
 )
+FORGOTTEN = (
+    "The person has just had something forgotten, so nothing of this conversation is saved by a review."
+)
 WAITS = (
     "The change was sent to the person and waits for their yes; it is not saved yet, and they were told how "
     "to approve it. Don't repeat it; go on with your answer."
@@ -193,14 +196,13 @@ def _asker(connection: Connection, scope: Scope, origin: WriteOrigin) -> _Asker:
         person = people.find_person(connection, scope.person)
     else:
         person = people.load_account(connection, scope.asker).person
-    is_private = (
-        origin.session is not None
-        and connection.execute(
-            select(session.c.private).where(session.c.public_id == origin.session)
-        ).scalar_one_or_none()
-    )
-    if is_private:
+    found = connection.execute(
+        select(session.c.private, session.c.prompt_hash).where(session.c.public_id == origin.session)
+    ).first()
+    if found is not None and found.private:
         return _Asker(person, PRIVATE)
+    if found is not None and origin.actor == "review" and found.prompt_hash is None:
+        return _Asker(person, FORGOTTEN)  # it reads a history in which the forgotten fact still stands
     paused = person is not None and is_paused(connection, person.slug)
     return _Asker(person, PAUSED if paused else None)
 

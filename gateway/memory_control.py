@@ -231,6 +231,7 @@ class MemoryControl:
         gone = forgetting.Fact(wordings)
         lines = forgetting.lines_of(connection, self._scope, gone, sources)
         forgetting.erase_copies(connection, self._scope, gone)
+        forgetting.count(connection, self._scope)
         redacted = forgetting.redact_lines(connection, self._scope, lines) if transcript else 0
         if inbox_row is not None:
             forgetting.blank_command(connection, inbox_row)

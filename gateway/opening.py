@@ -22,7 +22,7 @@ from trunkline.gateway.clock import now_ms
 from trunkline.gateway.payloads import load_inbound
 from trunkline.gateway.platform_hints import HINTS
 from trunkline.gateway.sentences import say
-from trunkline.gateway.state import inbox, people, sessions, turns
+from trunkline.gateway.state import forgetting, inbox, people, sessions, turns
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.messages import NewMessage, add_message
 from trunkline.gateway.state.records import Account, InboxRow, Room, Session, SessionKey, scope_of
@@ -97,6 +97,10 @@ def who_is(
     return Who(account, room, scope_of(account, room), language, datetime.now(ZoneInfo(zone)))
 
 
+class Outdated:
+    """The memory was read before something in it was forgotten."""
+
+
 class Opening:
     """Opens turns. `instructions` are the operator's SOUL.md and AGENTS.md, read when a session begins."""
 
@@ -125,12 +129,31 @@ class Opening:
         Raises NotAdmitted.
         """
         inbound = [load_message(row) for row in rows]
-        who = await self._database.read(lambda c: who_is(c, rows[0], inbound[0]))
-        known = await self._memory.read(who.scope)
+        while True:
+            who = await self._database.read(lambda c: who_is(c, rows[0], inbound[0]))
+            forgotten = await self._database.read(lambda c: forgetting.times(c, who.scope))  # noqa: B023
+            known = await self._memory.read(who.scope)
+            opened = await self._database.write(
+                lambda c: self._unless_forgotten(c, forgotten, rows, inbound, who, known)  # noqa: B023
+            )
+            if not isinstance(opened, Outdated):
+                return opened
+
+    def _unless_forgotten(
+        self,
+        connection: Connection,
+        forgotten: int,
+        rows: Sequence[InboxRow],
+        inbound: Sequence[InboundMessage],
+        who: Who,
+        known: MemorySnapshot,
+    ) -> "Opened | Outdated | None":
+        """Nothing is begun with a memory from before a forget: what is gone must not be frozen again."""
+        if forgetting.times(connection, who.scope) != forgotten:
+            return Outdated()
         if rows[0].turn is not None:
-            turn_id = rows[0].turn
-            return await self._database.write(lambda c: self._resume(c, turn_id, who, inbound[0], known))
-        return await self._database.write(lambda c: self._begin(c, rows, inbound, who, known))
+            return self._resume(connection, rows[0].turn, who, inbound[0], known)
+        return self._begin(connection, rows, inbound, who, known)
 
     def _begin(
         self,

@@ -17,10 +17,10 @@ from sqlalchemy import Connection, Row, and_, delete, exists, select, update
 from trunkline.adapters.base import Chunk
 from trunkline.agent.memory.entries import normalise
 from trunkline.agent.memory.snapshot import MemorySnapshot
-from trunkline.agent.scope import PersonScope
+from trunkline.agent.scope import PersonScope, Scope
 from trunkline.agent.stream_text import FENCE_CLOSE, FENCE_OPEN
 from trunkline.gateway.payloads import dump_inbound, dump_outbound, load_inbound, load_outbound
-from trunkline.gateway.state import fulltext
+from trunkline.gateway.state import fulltext, kv
 from trunkline.gateway.state.journal import owner_of
 from trunkline.gateway.state.messages import rewrite_message, set_message_state
 from trunkline.gateway.state.schema import (
@@ -37,6 +37,7 @@ from trunkline.gateway.state.schema import (
 )
 
 FORGOTTEN = "[forgotten]"
+FORGOTTEN_TIMES = "memory.forgotten."
 HEAD_CHARS = 24
 """So many letters and digits of a fact are enough to know a copy that was cut."""
 MIN_PIECE_CHARS = 4
@@ -70,6 +71,17 @@ class Fact:
     def without(self, entries: Iterable[str]) -> list[str]:
         gone = {normalise(one) for one in self.wordings}
         return [entry for entry in entries if normalise(entry) not in gone]
+
+
+def times(connection: Connection, scope: Scope) -> int:
+    """How often something of this scope's memory was forgotten: a reader before and after can tell."""
+    return int(kv.get_value(connection, f"{FORGOTTEN_TIMES}{owner_of(scope)}") or 0)
+
+
+def count(connection: Connection, scope: Scope) -> None:
+    """Notes that something is being forgotten, in the transaction that erases its copies."""
+    key = f"{FORGOTTEN_TIMES}{owner_of(scope)}"
+    kv.put_value(connection, key, str(times(connection, scope) + 1))
 
 
 def squeeze(text: str) -> str:

@@ -7,16 +7,25 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from tests.gateway.inbound import direct
 from tests.gateway.memory_desk import ANA, Typing, typing
+from trunkline.agent.memory.entries import MemoryLimits
 from trunkline.agent.memory.operations import Operation
+from trunkline.agent.memory.outcomes import Failed, Outcome
 from trunkline.agent.memory.snapshot import MemorySnapshot, render_blocks
 from trunkline.agent.messages import ToolCall
-from trunkline.agent.ports import SearchQuery
+from trunkline.agent.ports import SearchQuery, Target, WriteOrigin
 from trunkline.agent.recall import fence
+from trunkline.agent.scope import Scope
+from trunkline.gateway.app import guarded_memory
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.payloads import load_inbound
+from trunkline.gateway.memory_approval import as_it_is
+from trunkline.gateway.opening import Opening
+from trunkline.gateway.payloads import dump_inbound, load_inbound
 from trunkline.gateway.sentences import CATALOGUE
+from trunkline.gateway.state import inbox as inbox_rows
 from trunkline.gateway.state import outbox, sessions
+from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.messages import NewMessage, load_history
 from trunkline.gateway.state.records import SessionKey
 from trunkline.gateway.state.schema import inbox, memory_journal, message, session, system_prompt
@@ -302,3 +311,62 @@ async def test_what_is_not_sent_yet_loses_the_fact_and_is_still_sent(desk: Typin
 
 def test_the_answer_to_forget_names_no_fact() -> None:
     assert "{text}" not in "".join(CATALOGUE["memory_forgotten"] + CATALOGUE["memory_forget_offer"])
+
+
+async def test_a_review_that_still_reads_the_forgotten_fact_cannot_save_it_again(desk: Typing) -> None:
+    await full_of_copies(desk)
+    key = SessionKey("discord", "bot", "dm-200")
+    await desk.type("/memory forget 1")
+    opened = await desk.house.database.read(lambda c: sessions.find_open(c, key))
+    assert opened is not None
+    origin = WriteOrigin("review", "discord", session=opened.public_id)
+
+    memory = guarded_memory(desk.house, as_it_is)
+    outcome = await memory.apply(ANA, "user", (Operation("add", FACT),), origin)
+
+    assert isinstance(outcome, Failed)
+    assert FACT not in (await desk.house.memory.read(ANA)).user
+
+
+class ForgetsMeanwhile:
+    """The memory of somebody who has a fact forgotten while a turn of theirs begins."""
+
+    def __init__(self, desk: Typing) -> None:
+        self._desk = desk
+        self.reads = 0
+
+    @property
+    def limits(self) -> MemoryLimits:
+        return self._desk.house.memory.limits
+
+    async def read(self, scope: Scope) -> MemorySnapshot:
+        found = await self._desk.house.memory.read(scope)
+        self.reads += 1
+        if self.reads == 1:
+            await self._desk.type("/memory forget 1")
+        return found
+
+    async def apply(self, scope: Scope, target: Target, operations: object, origin: WriteOrigin) -> Outcome:
+        raise AssertionError("beginning a turn writes no memory")
+
+    async def erase_backups(self, scope: Scope) -> None:
+        raise AssertionError("beginning a turn erases nothing")
+
+
+async def test_a_turn_that_read_the_memory_before_a_forget_does_not_freeze_the_fact(desk: Typing) -> None:
+    await desk.model_adds(FACT)
+    account, key = await desk.account("ana"), SessionKey("telegram", "bot", "100")
+    hello = direct("hello", user="100")
+    arrival = Arrival(key, hello.key, account.id, "message", dump_inbound(hello), now_ms())
+    await desk.house.database.write(lambda c: inbox_rows.store(c, arrival, now_ms()))
+    rows = await desk.house.database.write(lambda c: inbox_rows.lease(c, key, "process", now_ms()))
+    memory = ForgetsMeanwhile(desk)
+    opening = Opening(
+        desk.house.database, memory, (), owner="process", model_name="m", mask=str, instructions=dict
+    )
+
+    opened = await opening.open(rows)
+
+    assert opened is not None
+    assert memory.reads == 2
+    assert FACT not in opened.session.prompt
