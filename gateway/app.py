@@ -32,7 +32,7 @@ from trunkline.agent.tools.base import Tool
 from trunkline.agent.tools.memory import memory_tool
 from trunkline.agent.tools.session_search import session_search_tool
 from trunkline.agent.turn import TurnLimits
-from trunkline.gateway import identity, private_mode, web_token
+from trunkline.gateway import backups, identity, private_mode, web_token
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.catalogue import COMMANDS
 from trunkline.gateway.commands.registry import House
@@ -174,6 +174,7 @@ async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
                 group.create_task(titles.run(), name="titles"),
                 group.create_task(_sweep(delivery, workers), name="sweep"),
                 group.create_task(models.prepare(), name="models"),
+                group.create_task(backups.watch(house.config.home), name="backups"),
                 group.create_task(private_mode.watch(house.database, delivery.kick), name="private"),
             ]
             if house.embedding is not None:

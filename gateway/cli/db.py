@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from sqlalchemy.exc import SQLAlchemyError
 
+from trunkline.gateway import backups
 from trunkline.gateway.cli.failure import ExitCode, Failure
 from trunkline.gateway.cli.output import console, loaded_config, print_json, print_rows
 from trunkline.gateway.clock import now_ms
@@ -28,8 +29,6 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
-
-BACKUPS = "backups"
 
 
 @app.command()
@@ -56,8 +55,9 @@ def backup(
 ) -> None:
     """Copy the database to one file while the assistant goes on, without private conversations."""
     config = loaded_config()
+    is_ours = target is None
     if target is None:
-        folder = config.home / BACKUPS
+        folder = config.home / backups.FOLDER
         folder.mkdir(mode=0o700, exist_ok=True)
         target = folder / f"state-{datetime.now():%Y%m%d-%H%M%S}.db"  # noqa: DTZ005
     with _database(config) as database:
@@ -77,6 +77,8 @@ def backup(
     else:
         console.print(f"Copied to {target} ({_sized(size_bytes)}).", markup=False, highlight=False)
         console.print("It holds the conversations, not the files beside it in the home folder.")
+        if is_ours:
+            console.print(f"The running assistant deletes it after {backups.KEPT_DAYS} days.")
 
 
 @app.command()
