@@ -6,28 +6,22 @@
 import asyncio
 import logging
 import os
-import signal
 import socket
 import sys
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from sqlalchemy.exc import SQLAlchemyError
 
 from trunkline.adapters.base import Adapter, CommandSpec
 from trunkline.agent.memory.entries import MemoryLimits
 from trunkline.agent.memory.store import FileMemoryStore
-from trunkline.agent.model import ModelClient
-from trunkline.agent.openai_client import OpenAIModel
-from trunkline.agent.openai_client_errors import Failed as ModelFailed
-from trunkline.agent.openai_client_sdk import OPENAI_URL, Endpoint
-from trunkline.agent.scope import AccountId, PersonId
+from trunkline.agent.scope import PersonId
 from trunkline.agent.tools.base import Tool
 from trunkline.agent.tools.memory import memory_tool
 from trunkline.agent.tools.session_search import session_search_tool
@@ -36,27 +30,26 @@ from trunkline.gateway import backups, identity, private_mode, web_token
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.catalogue import COMMANDS
 from trunkline.gateway.commands.registry import House
-from trunkline.gateway.config import Config, ModelEndpoint
+from trunkline.gateway.config import Config
 from trunkline.gateway.conversations import StoreConversations
 from trunkline.gateway.delivery import Delivery
+from trunkline.gateway.instructions import read_instructions
+from trunkline.gateway.lifecycle import Postponed, drain, stop_on_signals, sweep
 from trunkline.gateway.locks import Held, claim
 from trunkline.gateway.memory_approval import GuardedMemory, Render, as_it_is
 from trunkline.gateway.memory_recovery import settle_journal
-from trunkline.gateway.models import FallbackModel, NoModel
+from trunkline.gateway.model_clients import Models
 from trunkline.gateway.opening import Opened, Opening
 from trunkline.gateway.platforms import FAILED, Platform, Platforms
 from trunkline.gateway.review import Reviews
 from trunkline.gateway.router import Router
 from trunkline.gateway.secrets import mask_secrets
 from trunkline.gateway.sessions import SessionWorkers
-from trunkline.gateway.settings import Purpose
 from trunkline.gateway.state import outbox, people
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.journal import StoreJournal
 from trunkline.gateway.state.migrate import migrate
-from trunkline.gateway.state.records import SessionKey
 from trunkline.gateway.state.search import StoreSearch
-from trunkline.gateway.state.tool_support import StoreToolSupport
 from trunkline.gateway.titles import Titles
 from trunkline.gateway.turns import TurnRunner
 
@@ -65,12 +58,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SWEEP_S = 2.0
-SEND_GRACE_S = 5.0
 LOOKS_BACK = frozenset({"discord", "slack"})
 """Where a message that was on its way when a process died is looked for and, if not found, sent again."""
-INSTRUCTION_FILES = ("SOUL.md", "AGENTS.md")
-INSTRUCTION_CHARS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +133,7 @@ async def chat(config: Config, person: PersonId, conversation: str) -> int:
 async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
     process = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     delivery = Delivery(house.database)
-    async with Models(house) as models:
+    async with Models(house.config, house.database) as models:
         tools = built_in_tools(house, models, delivery.render)
         reviews = _reviews(house, delivery, models, tools, process)
         titles = Titles(house.database, models.side("title"))
@@ -172,28 +161,20 @@ async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
                 group.create_task(workers.run(), name="workers"),
                 group.create_task(reviews.run(), name="reviews"),
                 group.create_task(titles.run(), name="titles"),
-                group.create_task(_sweep(delivery, workers), name="sweep"),
+                group.create_task(sweep(delivery, workers), name="sweep"),
                 group.create_task(models.prepare(), name="models"),
                 group.create_task(backups.watch(house.config.home), name="backups"),
                 group.create_task(private_mode.watch(house.database, delivery.kick), name="private"),
             ]
             if house.embedding is not None:
                 owned.append(group.create_task(house.embedding.run(), name="embedding"))
-            with _signals(stop):
+            with stop_on_signals(stop):
                 await stop.wait()
                 code = adapters.result() if adapters.done() else 0
-                await _drain(delivery, workers, house.config.shutdown.grace_s)
+                await drain(delivery, workers, house.config.shutdown.grace_s)
             for task in owned:
                 task.cancel()
     return code
-
-
-async def _drain(delivery: Delivery, workers: SessionWorkers, grace_s: float) -> None:
-    """Lets turns finish, then sends what is planned, all of it in the grace time or a little more."""
-    loop = asyncio.get_running_loop()
-    until_s = loop.time() + grace_s
-    await workers.drain(grace_s)
-    await delivery.drain(max(until_s - loop.time(), SEND_GRACE_S))
 
 
 def _embedding(config: Config, database: Database) -> "Embedding | None":
@@ -210,7 +191,7 @@ def _embedding(config: Config, database: Database) -> "Embedding | None":
 
 
 def _reviews(
-    house: OpenHouse, delivery: Delivery, models: "Models", tools: Sequence[Tool[Any]], process: str
+    house: OpenHouse, delivery: Delivery, models: Models, tools: Sequence[Tool[Any]], process: str
 ) -> Reviews:
     memory = guarded_memory(house, delivery.render)
     return Reviews(
@@ -221,7 +202,7 @@ def _reviews(
 def _workers(
     house: OpenHouse,
     delivery: Delivery,
-    models: "Models",
+    models: Models,
     tools: Sequence[Tool[Any]],
     after_turn: Callable[[Opened], None],
     process: str,
@@ -235,7 +216,7 @@ def _workers(
         owner=process,
         model_name=models.main.name,
         mask=mask,
-        instructions=lambda: _read_instructions(config),
+        instructions=lambda: read_instructions(config),
     )
     turns = Postponed()
     desk = House(
@@ -269,7 +250,7 @@ def guarded_memory(house: OpenHouse, render: Render) -> GuardedMemory:
     return GuardedMemory(house.memory, house.database, approval=approval, render=render)
 
 
-def built_in_tools(house: OpenHouse, models: "Models", render: Render = as_it_is) -> tuple[Tool[Any], ...]:
+def built_in_tools(house: OpenHouse, models: Models, render: Render = as_it_is) -> tuple[Tool[Any], ...]:
     """Every tool that a model is given, with these settings."""
     settings = house.config.memory
     tools: list[Tool[Any]] = []
@@ -277,76 +258,6 @@ def built_in_tools(house: OpenHouse, models: "Models", render: Render = as_it_is
         tools.append(memory_tool(guarded_memory(house, render)))
     tools.append(session_search_tool(house.search, models.auxiliary("session_search")))
     return tuple(tools)
-
-
-class Postponed:
-    """The commands' view of running turns: the workers, which are made after the commands' desk."""
-
-    workers: SessionWorkers
-
-    def running_for(self, key: SessionKey) -> AccountId | None:
-        return self.workers.running_for(key)
-
-    def stop(self, key: SessionKey) -> bool:
-        return self.workers.stop(key)
-
-
-class Models:
-    """The model clients of the settings, closed at the end of the context."""
-
-    def __init__(self, house: OpenHouse) -> None:
-        self._config = house.config
-        self._support = StoreToolSupport(house.database)
-        self._clients: dict[ModelEndpoint, OpenAIModel] = {}
-        endpoints = house.config.model_endpoints()
-        self.main: ModelClient = NoModel()
-        if endpoints:
-            self.main = FallbackModel([self._client(endpoint) for endpoint in endpoints])
-
-    def auxiliary(self, purpose: Purpose) -> ModelClient | None:
-        """The model for side work; None when there is none."""
-        endpoint = self._config.auxiliary_endpoint(purpose)
-        return None if endpoint is None else self._client(endpoint)
-
-    def side(self, purpose: Purpose) -> ModelClient:
-        """The model for side work where the settings name one, else the main one with its fallbacks."""
-        own = self.auxiliary(purpose) if getattr(self._config.auxiliary, purpose) is not None else None
-        return own or self.main
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def prepare(self) -> None:
-        """Loads the SDK while the platforms connect, so that the first answer needn't wait for it."""
-        for client in self._clients.values():
-            try:
-                await client.prepare()
-            except ModelFailed as failed:
-                log.warning("model not prepared: %s", failed.failure.kind)
-
-    async def __aexit__(self, *_: object) -> None:
-        for client in self._clients.values():
-            await client.aclose()
-
-    def _client(self, endpoint: ModelEndpoint) -> OpenAIModel:
-        if endpoint not in self._clients:
-            where = Endpoint(endpoint.base_url or OPENAI_URL, endpoint.api_key)
-            self._clients[endpoint] = OpenAIModel(
-                endpoint.name, where, tool_calls=endpoint.tool_calls, support=self._support
-            )
-        return self._clients[endpoint]
-
-
-async def _sweep(delivery: Delivery, workers: SessionWorkers) -> None:
-    """Finds what waits: what a dead process left, and what other processes (the command line) planned."""
-    while True:
-        try:
-            await delivery.sweep()
-            for platform, line in delivery.connected.items():
-                await workers.sweep(platform, line.tenant, line.thread)
-        except SQLAlchemyError as error:
-            log.warning("sweep failed: %s", type(error).__name__)
-        await asyncio.sleep(SWEEP_S)
 
 
 # Platforms. Each adapter is imported when it is configured, since its library takes its time to load.
@@ -432,39 +343,6 @@ def _terminal_platform(person: PersonId, conversation: str) -> Platform:
 
 def command_specs() -> tuple[CommandSpec, ...]:
     return tuple(command.spec() for command in COMMANDS)
-
-
-def _read_instructions(config: Config) -> Mapping[str, str]:
-    """The operator's own texts for the system prompt; what can't be read is left out and logged."""
-    texts = {}
-    for name in INSTRUCTION_FILES:
-        path = config.home / name
-        try:
-            texts[name] = path.read_text(encoding="utf-8")[:INSTRUCTION_CHARS]
-        except FileNotFoundError:
-            continue
-        except (OSError, UnicodeDecodeError) as error:
-            log.warning("%s left out: %s", name, type(error).__name__)
-    return texts
-
-
-@contextmanager
-def _signals(stop: asyncio.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT ask for an orderly end; a second one ends at once."""
-
-    def ask() -> None:
-        if stop.is_set():
-            os._exit(1)
-        stop.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ask)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
 
 
 def tell(sentence: str) -> None:

@@ -34,11 +34,12 @@ from trunkline.agent.scope import RoomScope, Scope
 from trunkline.agent.tools.base import Tool, ToolContext
 from trunkline.gateway import cli
 from trunkline.gateway.access import Admitted, decide
-from trunkline.gateway.app import Models, OpenHouse, built_in_tools, open_house
+from trunkline.gateway.app import OpenHouse, built_in_tools, open_house
 from trunkline.gateway.commands.catalogue import BY_NAME
 from trunkline.gateway.commands.catalogue import COMMANDS as CATALOGUE
 from trunkline.gateway.commands.registry import CommandContext, House
 from trunkline.gateway.config import Config, parse_config, write_config
+from trunkline.gateway.model_clients import Models
 from trunkline.gateway.opening import who_is
 from trunkline.gateway.payloads import dump_inbound
 from trunkline.gateway.state import people, sessions
@@ -62,7 +63,7 @@ async def filled_house(
 
 @asynccontextmanager
 async def tools_of(house: OpenHouse) -> AsyncIterator[dict[str, Tool[Any]]]:
-    async with Models(house) as models:
+    async with Models(house.config, house.database) as models:
         yield {tool.name: tool for tool in built_in_tools(house, models)}
 
 
