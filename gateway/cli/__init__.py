@@ -18,6 +18,7 @@ COMMANDS = {
     "memory": "Show what the assistant remembers of a person.",
     "people": "List people, and let somebody in by their code.",
     "model": "List models, try a small local one, or serve a model file.",
+    "inbox": "List messages that were set aside, try one again, drop it.",
     "db": "Check, copy and measure the database; build its search index anew.",
     "doctor": "Check the settings, the tokens, the model and the web chat's port.",
     "version": "Show the version.",

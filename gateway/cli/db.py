@@ -34,7 +34,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for other program
 @app.command()
 def check(as_json: Json = False) -> None:
     """Look for damage, and compare the search index with the messages."""
-    with _database(loaded_config(), migrated=False) as database:
+    with opened_database(loaded_config(), migrated=False) as database:
         found = checks.check(database)
     if as_json:
         print_json([{"subject": one.subject, "fine": one.fine, "sentence": one.sentence} for one in found])
@@ -60,7 +60,7 @@ def backup(
         folder = config.home / backups.FOLDER
         folder.mkdir(mode=0o700, exist_ok=True)
         target = folder / f"state-{datetime.now():%Y%m%d-%H%M%S}.db"  # noqa: DTZ005
-    with _database(config) as database:
+    with opened_database(config) as database:
         if not database.is_sqlite:
             raise Failure("This database is a PostgreSQL: use pg_dump to copy it.")
         try:
@@ -84,7 +84,7 @@ def backup(
 @app.command()
 def reindex(as_json: Json = False) -> None:
     """Build the search index anew from the messages."""
-    with _database(loaded_config()) as database, _progress(aloud=not as_json) as progress:
+    with opened_database(loaded_config()) as database, _progress(aloud=not as_json) as progress:
         indexed = messages.reindex(database, progress)
     if as_json:
         print_json({"indexed": indexed})
@@ -96,7 +96,7 @@ def reindex(as_json: Json = False) -> None:
 def stats(as_json: Json = False) -> None:
     """Show rows, bytes and the journal in force."""
     config = loaded_config()
-    with _database(config) as database:
+    with opened_database(config) as database:
         found = database.read_now(checks.size)
         path = sqlite_file(config.database_url)
     log_bytes = sum(
@@ -129,7 +129,7 @@ def stats(as_json: Json = False) -> None:
 
 
 @contextmanager
-def _database(config: Config, *, migrated: bool = True) -> Iterator[Database]:
+def opened_database(config: Config, *, migrated: bool = True) -> Iterator[Database]:
     """The database as it is, opened if there is one. What it raises becomes a sentence."""
     path = sqlite_file(config.database_url)
     if path is not None and not path.exists():
