@@ -16,6 +16,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MAKE_VENV := $(PYTHON) -m venv
 endif
 
+# Several workers at once, how many is in tests/conftest.py. One, to debug: make test ARGS="-n0 tests/FILE"
+TEST := $(BIN)/python -m pytest -n auto --dist worksteal
+
 .PHONY: run install test check fix bench lock local clean
 
 run: $(VENV)/run.stamp
@@ -25,14 +28,14 @@ run: $(VENV)/run.stamp
 install: $(VENV)/run.stamp
 
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest $(ARGS)
+	$(TEST) $(ARGS)
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p trunkline.agent -p trunkline.adapters -p trunkline.gateway
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest $(ARGS)
+	$(TEST) $(ARGS)
 
 fix: $(VENV)/dev.stamp
 	$(BIN)/ruff format .
@@ -50,9 +53,9 @@ COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.
 
 # make lock LOCK_ARGS=--upgrade takes the newest versions
 lock:
-	$(COMPILE) --group build -o requirements/run.txt
-	$(COMPILE) --group build --group dev -c requirements/run.txt -o requirements/dev.txt
-	$(COMPILE) --group build --extra local -c requirements/run.txt -o requirements/local.txt
+	$(COMPILE) --group build --extra documents -o requirements/run.txt
+	$(COMPILE) --group build --group dev --extra documents -c requirements/run.txt -o requirements/dev.txt
+	$(COMPILE) --group build --extra documents --extra local -c requirements/run.txt -o requirements/local.txt
 
 clean:
 	rm -rf $(VENV) build dist trunkline.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,10 +1,11 @@
 """The contract between the house and a platform: what comes in, what goes out, what an adapter must do."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
+from zlib import crc32
 
 
 class ChatKind(StrEnum):
@@ -82,6 +83,9 @@ class ChatRef:
 class InboundMessage:
     """One thing that happened on a platform, normalised. No platform detail leaves the adapter.
 
+    BUTTON: `text` is the payload of the pressed `Button`, `reply_to` the message it stood under. REACTION:
+    `text` is the emoji that the person has now put on the message `reply_to`, empty when taken back.
+
     `realm` qualifies user and chat ids that are unique only within it (the Slack team; else empty).
     `tenant` is the bot's own id. `chat` is the top-level chat; a thread or topic is `thread` in it.
     `private_thread` marks a thread that is a room of its own. `text` is plain, mentions resolved to
@@ -122,7 +126,10 @@ class InboundMessage:
     def key(self) -> str:
         """The inbox key, unique within platform and tenant (spec: delivery, section 1)."""
         if self.message_id is not None and self.interaction is None:
-            return f"m:{self.chat}:{self.message_id}:{self.version}"
+            # Two edits may bear the stamp of one second.
+            digest = crc32(self.text.encode(errors="replace"))
+            of_text = f"-{digest:08x}" if self.kind is InboundKind.EDIT else ""
+            return f"m:{self.chat}:{self.message_id}:{self.version}{of_text}"
         return f"e:{self.event_id}"
 
 
@@ -149,13 +156,42 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
+class Button:
+    """What a person may press under a message: `payload` comes back as the text of a BUTTON message.
+
+    `action` has no colon; both together hold at most 60 bytes (Telegram allows 64 in all).
+    """
+
+    action: str
+    label: str
+    value: str = ""
+
+    @property
+    def payload(self) -> str:
+        return f"{self.action}:{self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundFile:
+    """A file to send, kept by the house under `sha256`. Its `content` is there only while it is sent."""
+
+    kind: AttachmentKind
+    name: str
+    mime: str
+    sha256: str
+    content: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class OutboundMessage:
     """One message to send or to put in place of an own one.
 
     `nonce` (at most 25 characters) names the outbox row, so that a platform that can do so refuses
     a double. `tried_since`: from then on an earlier call under this nonce may have arrived; None when
     there was none. `mention` is the one user id that may be pinged. `ephemeral` asks for an answer only
-    the asker sees, where the interaction allows it. `quiet` asks for no notification.
+    the asker sees, where the interaction allows it; with `private`, too, it is Rejected rather than shown to
+    others. `quiet` asks for no notification. An edit takes away buttons that `buttons` doesn't have.
+    With a `file` the message is that file, and its chunk is empty.
     """
 
     to: ChatRef
@@ -166,6 +202,9 @@ class OutboundMessage:
     ephemeral: bool = False
     quiet: bool = False
     tried_since: datetime | None = None
+    buttons: tuple[Button, ...] = ()
+    file: OutboundFile | None = None
+    private: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +246,7 @@ class AdapterError(Exception):
     Uncertain            may have been done: never repeated blindly
     Rejected             refused for good; repeating is useless
     Unreachable          this chat can't be written to (blocked, left, deleted)
+    NotStored            the house could not keep a message; the connection begins anew, and reads it again
     """
 
 
@@ -236,17 +276,36 @@ class Unreachable(Rejected):
     pass
 
 
+class TooLarge(Rejected):
+    """A file is larger than was asked for, or than the platform hands to bots."""
+
+
+class NotStored(AdapterError):
+    pass
+
+
 Deliver = Callable[[InboundMessage], Awaitable[None]]
-"""Commits a message to the inbox. The adapter acknowledges to the platform only after it returns."""
+"""Commits a message to the inbox. The adapter acknowledges to the platform only after it returns.
+
+Raises NotStored: then nothing that came later in the chat may be delivered before this message is.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandSpec:
-    """A chat command for native menus: name without slash, one-line help, argument hint or empty."""
+    """A chat command for native menus: name without slash, one-line help, argument hint or empty.
+
+    `translations` are the help in other languages, by two-letter code. A `private` one is of no use in rooms.
+    """
 
     name: str
     help: str
     argument: str = ""
+    translations: tuple[tuple[str, str], ...] = ()
+    private: bool = False
+
+    def help_in(self, language: str) -> str:
+        return dict(self.translations).get(language, self.help)
 
 
 class Adapter(Protocol):
@@ -254,8 +313,8 @@ class Adapter(Protocol):
 
     `run` connects, calls `connected` with the bot's own id once it is ready to send, and receives until
     cancelled; it raises Unauthorized when only a person can mend it, and otherwise AdapterError when the
-    connection is lost for good, upon which the supervisor runs it again. `send`, `edit`, `typing` and
-    `download` raise AdapterError kinds only, and are legal only while `run` is connected.
+    connection is lost for good, upon which the supervisor runs it again. `send`, `edit`, `delete`, `typing`
+    and `download` raise AdapterError kinds only, and are legal only while `run` is connected.
     """
 
     @property
@@ -276,6 +335,13 @@ class Adapter(Protocol):
         """Replaces an own message's text; 'not modified' is success."""
         ...
 
+    async def delete(self, to: ChatRef, message_id: str) -> None:
+        """Takes an own message out of the chat; one that is gone already is success.
+
+        Raises Rejected where the platform can't do that, or no longer.
+        """
+        ...
+
     async def typing(self, to: ChatRef, *, on: bool) -> None: ...
 
     async def download(self, attachment: Attachment, max_bytes: int) -> bytes: ...
@@ -293,4 +359,47 @@ class ReadsBack(Protocol):
 
         Messages already delivered may come again, under the same key. Raises AdapterError.
         """
+        ...
+
+
+@runtime_checkable
+class Reacts(Protocol):
+    """An adapter that can put an emoji on somebody's message. `reactions`: the ones allowed, None for any."""
+
+    @property
+    def reactions(self) -> frozenset[str] | None: ...
+
+    async def react(self, to: ChatRef, message_id: str, emoji: str) -> None:
+        """In place of the bot's own earlier reaction where only one is possible. Raises AdapterError."""
+        ...
+
+
+@runtime_checkable
+class KnowsMembers(Protocol):
+    """An adapter whose platform doesn't tell us when somebody leaves a room: the house asks now and then."""
+
+    async def is_in(self, chat: str, user: str) -> bool:
+        """Whether this user may still be in the room; false only when surely not. Raises AdapterError."""
+        ...
+
+
+@runtime_checkable
+class Names(Protocol):
+    """An adapter whose platform sends ids for names: the house asks once it knows that a sender may speak."""
+
+    async def name_of(self, user: str) -> str:
+        """A person's name as the platform shows it, or the id. Raises AdapterError."""
+        ...
+
+    async def with_names(self, text: str) -> str:
+        """The text with names for the ids in it. Raises AdapterError."""
+        ...
+
+
+@runtime_checkable
+class Entitles(Protocol):
+    """An adapter of a platform that shows a title over a conversation."""
+
+    async def entitle(self, to: ChatRef, title: str) -> None:
+        """Does nothing where the place has none. Raises AdapterError."""
         ...

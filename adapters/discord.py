@@ -29,9 +29,10 @@ from trunkline.adapters.base import (
     Rejected,
     Unavailable,
 )
+from trunkline.adapters.discord_buttons import view
 from trunkline.adapters.discord_commands import CommandMenu
 from trunkline.adapters.discord_errors import translate, translated
-from trunkline.adapters.discord_files import fetch_file
+from trunkline.adapters.discord_files import fetch_file, is_in, made
 from trunkline.adapters.discord_inbound import PLATFORM, Normaliser, SlashCommand
 from trunkline.adapters.discord_listener import Listener, SessionBegan
 from trunkline.adapters.markup.discord import render_discord
@@ -186,9 +187,11 @@ class DiscordAdapter:
         which takes none.
         """
         client = self._connected().client
-        if not message.chunk.text.strip():
+        if not message.chunk.text.strip() and message.file is None:
             raise Rejected("There is no text to send.")
-        if message.ephemeral and _is_live(message.to):
+        if message.ephemeral and message.file is not None:
+            raise Rejected("A file can't be shown to one person only.")
+        if message.ephemeral:
             receipt = await self._answer(client, message)
             if receipt is not None:
                 return receipt
@@ -205,13 +208,15 @@ class DiscordAdapter:
         async with translated(repeatable=bool(message.nonce)):
             channel = client.get_partial_messageable(_channel_id(message.to))
             sent = await channel.send(
-                message.chunk.text,
+                message.chunk.text or None,
+                file=made(message.file) if message.file is not None else None,  # type: ignore[arg-type]
                 # discord.py tries again by itself, so even a message without a name must not double.
                 nonce=message.nonce or secrets.token_hex(12),
                 reference=reference,  # type: ignore[arg-type]  # None is its default, left out of its types
                 allowed_mentions=_mentions(message),
                 suppress_embeds=True,
                 silent=message.quiet,
+                view=view(message.buttons),  # type: ignore[arg-type]  # None is its default, too
             )
         await self._drop_placeholder(message.to)
         return Receipt(str(sent.id))
@@ -224,7 +229,7 @@ class DiscordAdapter:
         async with translated(repeatable=True):
             channel = client.get_partial_messageable(_channel_id(message.to))
             async for said in channel.history(after=tried - _CLOCKS_DIFFER, limit=_LOOKED_THROUGH):
-                if said.author.id == client.user.id and said.content.strip() == message.chunk.text.strip():
+                if said.author.id == client.user.id and _says(said, message):
                     return Receipt(str(said.id))
         return None
 
@@ -232,20 +237,36 @@ class DiscordAdapter:
         client = self._connected().client
         if not message.chunk.text.strip():
             raise Rejected("There is no text to put in place of the old one.")
-        if message.ephemeral and _is_live(message.to):
+        if message.ephemeral:
             receipt = await self._answer(client, message, message_id)
             if receipt is not None:
                 return receipt
         async with translated(repeatable=True):
             channel = client.get_partial_messageable(_channel_id(message.to))
             held = channel.get_partial_message(int(message_id))
-            await held.edit(content=message.chunk.text, allowed_mentions=_mentions(message))
+            await held.edit(
+                content=message.chunk.text,
+                allowed_mentions=_mentions(message),
+                view=view(message.buttons),
+            )
         return Receipt(message_id)
+
+    async def delete(self, to: ChatRef, message_id: str) -> None:
+        client = self._connected().client
+        async with translated(repeatable=True):
+            channel = client.get_partial_messageable(_channel_id(to))
+            try:
+                await channel.get_partial_message(int(message_id)).delete()
+            except discord.NotFound:
+                return
 
     async def _answer(
         self, client: Listener, message: OutboundMessage, message_id: str | None = None
     ) -> Receipt | None:
-        """Through the interaction; None when Discord says that its time is over."""
+        """Through the interaction; None when its time is over and the answer may go to the chat."""
+        if not _is_live(message.to):
+            _check_may_be_seen(message)
+            return None
         token = message.to.interaction or ""
         webhook = discord.Webhook.partial(client.application_id or 0, token, client=client)
         # Only as an application's own does it take ephemeral answers; `partial` can't be told.
@@ -268,6 +289,7 @@ class DiscordAdapter:
                 )
             except discord.HTTPException as error:
                 if error.code in _INTERACTION_IS_OVER:
+                    _check_may_be_seen(message)
                     return None
                 raise
         self._placeholders.pop(token, None)
@@ -283,6 +305,32 @@ class DiscordAdapter:
                 await interaction.delete_original_response()
         except AdapterError as error:
             log.info("placeholder of a slash command left behind: error=%s", error)
+
+    @property
+    def reactions(self) -> frozenset[str] | None:
+        return None
+
+    async def react(self, to: ChatRef, message_id: str, emoji: str) -> None:
+        """Adds one more; an empty emoji does nothing, since earlier ones aren't known."""
+        if not emoji:
+            return
+        client = self._connected().client
+        async with translated(repeatable=True):
+            channel = client.get_partial_messageable(_channel_id(to))
+            await channel.get_partial_message(int(message_id)).add_reaction(emoji)
+
+    async def is_in(self, chat: str, user: str) -> bool:
+        """Whether somebody is still on a channel's server: events on that are for privileged bots only."""
+        client = self._connected().client
+        async with translated(repeatable=True):
+            channel = client.get_channel(int(chat)) or await client.fetch_channel(int(chat))
+            if not isinstance(channel, discord.abc.GuildChannel | discord.Thread):
+                return True
+            try:
+                await channel.guild.fetch_member(int(user))
+            except discord.NotFound:
+                return False
+            return True
 
     async def typing(self, to: ChatRef, *, on: bool) -> None:
         """There is no call to end it: the sign goes with the answer or after ten seconds."""
@@ -322,6 +370,12 @@ async def _close(client: Listener, connector: aiohttp.BaseConnector) -> None:
         await connector.close()
 
 
+def _says(said: discord.Message, message: OutboundMessage) -> bool:
+    if message.file is not None:
+        return is_in(said, message.file)
+    return said.content.strip() == message.chunk.text.strip()
+
+
 def _channel_id(place: ChatRef) -> int:
     return int(place.thread or place.chat)
 
@@ -330,6 +384,12 @@ def _is_live(to: ChatRef) -> bool:
     if to.interaction is None:
         return False
     return to.interaction_expires is None or datetime.now(UTC) < to.interaction_expires
+
+
+def _check_may_be_seen(message: OutboundMessage) -> None:
+    """Raises Rejected for what is for one person's eyes only: it goes nowhere else."""
+    if message.private:
+        raise Rejected("The time for a private answer is over.")
 
 
 def _mentions(message: OutboundMessage) -> discord.AllowedMentions:

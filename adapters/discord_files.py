@@ -1,9 +1,11 @@
-"""Fetches attachments from Discord's file server, whose addresses last about a day."""
+"""Fetches attachments from Discord's file server, whose addresses last about a day, and makes own ones."""
+
+import io
 
 import aiohttp
 import discord
 
-from trunkline.adapters.base import Attachment, Rejected, Unavailable
+from trunkline.adapters.base import Attachment, OutboundFile, Rejected, TooLarge, Unavailable
 from trunkline.adapters.discord_errors import translated
 from trunkline.adapters.discord_listener import Listener
 
@@ -57,5 +59,16 @@ def _address(message: discord.Message, file_id: int) -> str:
     raise Rejected("The message no longer has this file.")
 
 
-def _too_large(attachment: Attachment, max_bytes: int) -> Rejected:
-    return Rejected(f"{attachment.name} is larger than {max_bytes} bytes.")
+def made(file: OutboundFile) -> discord.File:
+    """The file as the library sends it; a new one for each call, since it is read once."""
+    return discord.File(io.BytesIO(file.content), filename=file.name)
+
+
+def is_in(message: discord.Message, file: OutboundFile) -> bool:
+    """Whether a message carries this file, as far as its name and size tell."""
+    name = made(file).filename
+    return any(one.filename == name and one.size == len(file.content) for one in message.attachments)
+
+
+def _too_large(attachment: Attachment, max_bytes: int) -> TooLarge:
+    return TooLarge(f"{attachment.name} is larger than {max_bytes} bytes.")

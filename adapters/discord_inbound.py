@@ -41,12 +41,22 @@ class SlashCommand:
     deferred: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ButtonPress:
+    """A pressed button, and whether Discord took our word that an answer follows."""
+
+    interaction: discord.Interaction
+    deferred: bool
+
+
 Event = (
     discord.Message
+    | discord.RawReactionActionEvent
     | discord.RawMessageUpdateEvent
     | discord.RawMessageDeleteEvent
     | discord.RawBulkMessageDeleteEvent
     | SlashCommand
+    | ButtonPress
 )
 
 
@@ -82,8 +92,12 @@ class Normaliser:
                 held = {message.id: message for message in event.cached_messages}
                 ids = sorted(event.message_ids)
                 found = [await self._deletion(event, gone, held.get(gone)) for gone in ids]
+            case discord.RawReactionActionEvent():
+                found = [await self._reaction(event)]
             case SlashCommand():
                 found = [await self._slash(event)]
+            case ButtonPress():
+                found = [await self._press(event)]
             case _:
                 assert_never(event)
         return tuple(inbound for inbound in found if inbound is not None)
@@ -137,10 +151,25 @@ class Normaliser:
         )
 
     async def _slash(self, command: SlashCommand) -> InboundMessage:
-        interaction = command.interaction
+        called = await self._called(command.interaction, deferred=command.deferred)
+        name = command.interaction.data.get("name", "") if command.interaction.data else ""
+        return replace(called, command=str(name), text=command.argument.strip())
+
+    async def _press(self, press: ButtonPress) -> InboundMessage:
+        interaction = press.interaction
+        called = await self._called(interaction, deferred=press.deferred)
+        payload = interaction.data.get("custom_id", "") if interaction.data else ""
+        under = interaction.message
+        return replace(
+            called,
+            kind=InboundKind.BUTTON,
+            text=str(payload),
+            reply_to=None if under is None else ReplyTo(str(under.id), str(self._own_id), is_own=True),
+        )
+
+    async def _called(self, interaction: discord.Interaction, *, deferred: bool) -> InboundMessage:
         direct = interaction.guild_id is None and not interaction.context.private_channel
         place = await self._locate(interaction.channel_id or 0, direct=direct)
-        name = interaction.data.get("name", "") if interaction.data else ""
         return InboundMessage(
             platform=PLATFORM,
             tenant=str(self._own_id),
@@ -152,13 +181,40 @@ class Normaliser:
             private_thread=place.private_thread,
             sender=Sender(str(interaction.user.id), interaction.user.display_name),
             sent_at=interaction.created_at,
-            text=command.argument.strip(),
+            text="",
             event_id=str(interaction.id),
-            command=str(name),
             mentions_me=True,
-            interaction=interaction.token if command.deferred else None,
-            interaction_expires=interaction.expires_at if command.deferred else None,
+            interaction=interaction.token if deferred else None,
+            interaction_expires=interaction.expires_at if deferred else None,
             language=str(interaction.locale),
+        )
+
+    async def _reaction(self, event: discord.RawReactionActionEvent) -> InboundMessage | None:
+        """Discord numbers no reactions, so one that is put, taken and put again counts once."""
+        if event.user_id == self._own_id:
+            return None
+        place = await self._locate(event.channel_id, direct=event.guild_id is None)
+        who = event.member or self._client.get_user(event.user_id)
+        emoji = event.emoji.name if event.event_type == "REACTION_ADD" else ""
+        author = None if event.message_author_id is None else str(event.message_author_id)
+        return InboundMessage(
+            platform=PLATFORM,
+            tenant=str(self._own_id),
+            kind=InboundKind.REACTION,
+            chat=place.chat,
+            chat_kind=place.kind,
+            chat_title=place.title,
+            thread=place.thread,
+            private_thread=place.private_thread,
+            sender=Sender(
+                str(event.user_id),
+                who.display_name if who is not None else str(event.user_id),
+                is_bot=who is not None and who.bot,
+            ),
+            sent_at=datetime.now(UTC),
+            text=emoji,
+            event_id=f"react:{event.message_id}:{event.user_id}:{event.emoji.name}:{event.event_type}",
+            reply_to=ReplyTo(str(event.message_id), author, is_own=author == str(self._own_id)),
         )
 
     @property

@@ -9,7 +9,8 @@ import aiohttp
 import discord
 
 from trunkline.adapters.base import Unavailable
-from trunkline.adapters.discord_inbound import Event
+from trunkline.adapters.discord_buttons import deferred
+from trunkline.adapters.discord_inbound import ButtonPress, Event
 
 MAX_EVENTS = 5000
 """Waiting for the inbox. More means that it has stood still for minutes: the adapter then ends, and the
@@ -32,7 +33,14 @@ class Listener(discord.Client):
     def __init__(
         self, connected: Callable[[str], None], connector: aiohttp.BaseConnector, proxy: str | None
     ) -> None:
-        intents = discord.Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=True)
+        intents = discord.Intents(
+            guilds=True,
+            guild_messages=True,
+            dm_messages=True,
+            guild_reactions=True,
+            dm_reactions=True,
+            message_content=True,
+        )
         super().__init__(
             intents=intents,
             connector=connector,
@@ -72,6 +80,16 @@ class Listener(discord.Client):
 
     async def on_raw_message_delete(self, event: discord.RawMessageDeleteEvent) -> None:
         self.offer(event)
+
+    async def on_raw_reaction_add(self, event: discord.RawReactionActionEvent) -> None:
+        self.offer(event)
+
+    async def on_raw_reaction_remove(self, event: discord.RawReactionActionEvent) -> None:
+        self.offer(event)
+
+    async def on_interaction(self, interaction: discord.Interaction) -> None:
+        if interaction.type is discord.InteractionType.component:
+            self.offer(ButtonPress(interaction, deferred=await deferred(interaction)))
 
     async def on_raw_bulk_message_delete(self, event: discord.RawBulkMessageDeleteEvent) -> None:
         self.offer(event)

@@ -20,9 +20,12 @@ What this adapter chooses where Slack leaves a choice:
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NoReturn
 
 import aiohttp
 from slack_sdk.errors import SlackApiError
@@ -38,6 +41,8 @@ from trunkline.adapters.base import (
     Deliver,
     InboundMessage,
     Limits,
+    NotStored,
+    OutboundFile,
     OutboundMessage,
     RateLimited,
     Receipt,
@@ -48,9 +53,16 @@ from trunkline.adapters.base import (
     Unreachable,
 )
 from trunkline.adapters.markup.slack import render_slack
+from trunkline.adapters.slack_buttons import EMOJI, attachments, name_of_emoji
 from trunkline.adapters.slack_errors import translated
-from trunkline.adapters.slack_files import fetch_file
-from trunkline.adapters.slack_inbound import PLATFORM, Identity, InboundReader, parse_interaction
+from trunkline.adapters.slack_files import fetch_file, send_file
+from trunkline.adapters.slack_inbound import (
+    PLATFORM,
+    Identity,
+    InboundReader,
+    opened_pane,
+    parse_interaction,
+)
 from trunkline.adapters.slack_names import Names
 from trunkline.adapters.slack_socket import build_app, open_socket
 from trunkline.adapters.slack_text import without_pings
@@ -70,6 +82,11 @@ _MOST_AT_ONCE = 999
 _STATUS = "is thinking…"
 _STATUS_PAUSE_S = 600.0
 _MOST_PAUSES = 1000
+_MOST_PROMPTS = 4
+_PROMPTS_S = 1.5
+_MOST_NAMES = 10
+# A mention whose name wasn't known when it came.
+_USER_ID = re.compile(r"@([UW][A-Z0-9]{4,20})\b")
 _WHERE_BOT_TOKEN = (
     "Copy the Bot User OAuth Token, which begins with xoxb-, from OAuth & Permissions in the app's settings"
 )
@@ -91,7 +108,7 @@ class SlackAdapter:
     """One Slack app installed in one workspace (or one organisation). Implements `Adapter`.
 
     `base_url` is the Web API's address with its path (default https://slack.com/api/); `proxy` an HTTP proxy,
-    by default that of the environment.
+    by default that of the environment. `prompts` are suggested in the assistant's pane, at most four.
     """
 
     def __init__(
@@ -103,10 +120,12 @@ class SlackAdapter:
         base_url: str | None = None,
         proxy: str | None = None,
         timing: Timing | None = None,
+        prompts: Sequence[str] = (),
     ) -> None:
         self._app_token = app_token
         self._commands = frozenset(spec.name.casefold() for spec in commands)
         self._timing = timing or Timing()
+        self._prompts = tuple(prompts)
         # The libraries print whole messages at DEBUG and repeat failed posts by default; both are off.
         self._library_log = logging.getLogger(f"{__name__}.library")
         self._library_log.setLevel(logging.ERROR)
@@ -125,6 +144,10 @@ class SlackAdapter:
     @property
     def platform(self) -> str:
         return PLATFORM
+
+    @property
+    def reactions(self) -> frozenset[str] | None:
+        return frozenset(EMOJI)
 
     @property
     def limits(self) -> Limits:
@@ -159,10 +182,21 @@ class SlackAdapter:
     async def _receive(self, identity: Identity, deliver: Deliver, connected: Callable[[str], None]) -> None:
         reader = self._reader = InboundReader(identity, self._commands, self._names.known)
 
+        not_stored: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
+
         async def take(body: object) -> None:
             message = reader.read(body) if isinstance(body, dict) else None
+            if not_stored.done():
+                not_stored.result()
             if message is not None:
-                await deliver(message)
+                try:
+                    await deliver(message)
+                except NotStored as exc:
+                    # What came later must not overtake it: the next connection reads all of it back.
+                    not_stored.set_exception(exc)
+                    raise
+            elif isinstance(body, dict) and (pane := opened_pane(body)) is not None:
+                await self._welcome(*pane)
 
         app = build_app(self._web, identity, self._library_log, take)
         async with (
@@ -170,10 +204,32 @@ class SlackAdapter:
             asyncio.TaskGroup() as tasks,
         ):
             tasks.create_task(socket.answer_requests())
+            tasks.create_task(_raised(not_stored))
             await socket.connect(self._timing.connect_s)
             _log.info("slack connected team=%s user=%s", identity.team, identity.user)
             connected(identity.user)
             await socket.watch(self._timing.check_s, self._timing.lost_after_s)
+
+    async def _welcome(self, channel: str, thread: str) -> None:
+        """What one could ask, in a pane just opened. A courtesy: it is tried once and never raises."""
+        if not self._prompts:
+            return
+        prompts = [{"title": prompt, "message": prompt} for prompt in self._prompts[:_MOST_PROMPTS]]
+        try:
+            with translated("the suggestions"):
+                async with asyncio.timeout(_PROMPTS_S):
+                    await self._web.assistant_threads_setSuggestedPrompts(
+                        channel_id=channel, thread_ts=thread, prompts=prompts
+                    )
+        except AdapterError as exc:
+            _log.debug("slack suggestions not set cause=%s", exc)
+
+    async def entitle(self, to: ChatRef, title: str) -> None:
+        """Gives a thread of the assistant's pane its title. Raises AdapterError."""
+        if to.thread is None or not to.chat.startswith("D"):
+            return
+        with translated("the title"):
+            await self._web.assistant_threads_setTitle(channel_id=to.chat, thread_ts=to.thread, title=title)
 
     async def read_back(self, place: ChatRef, after: str, max_messages: int) -> tuple[InboundMessage, ...]:
         """Slack repeats an event for some minutes only; its answers come newest first, or a thread's oldest
@@ -207,10 +263,21 @@ class SlackAdapter:
         """A person's name as Slack shows it, or the id. Asks Slack: call it only for who was let in."""
         return await self._names.find(user)
 
+    async def with_names(self, text: str) -> str:
+        """The text with names for the ids of people nobody had asked about yet, ten at most."""
+        ids = list(dict.fromkeys(_USER_ID.findall(text)))[:_MOST_NAMES]
+        names = {}
+        for user in ids:
+            with suppress(Rejected):  # nobody of that id: the words stay as they were written
+                names[user] = await self._names.find(user)
+        return _USER_ID.sub(lambda found: f"@{names.get(found[1], found[1])}", text)
+
     # Sending
 
     async def send(self, message: OutboundMessage) -> Receipt:
         """Posts in the chat or thread; Slack has no use for `reply_to` (that is its thread) and `quiet`."""
+        if message.file is not None:
+            return await self._send_file(message, message.file)
         text = without_pings(message.chunk.text, message.mention)
         if message.ephemeral:
             return await self._whisper(message, text)
@@ -228,6 +295,12 @@ class SlackAdapter:
                 raise
             return await self._whisper(message, text)
 
+    async def _send_file(self, message: OutboundMessage, file: OutboundFile) -> Receipt:
+        if message.ephemeral and not message.to.chat.startswith("D"):
+            raise Rejected("a file can't be shown to one person only")
+        since = None if message.tried_since is None else message.tried_since - _CLOCKS_DIFFER
+        return await send_file(self._web, message.to, file, since, self._timing.download_s)
+
     async def _post(self, message: OutboundMessage, text: str) -> Receipt:
         with translated("the message", repeatable=False):
             answer = await self._web.chat_postMessage(
@@ -236,6 +309,7 @@ class SlackAdapter:
                 thread_ts=message.to.thread,
                 unfurl_links=False,
                 unfurl_media=False,
+                attachments=attachments(message.buttons) or None,
                 metadata=_metadata(message.nonce) if message.nonce else None,
             )
         return Receipt(str(answer["ts"]))
@@ -319,8 +393,32 @@ class SlackAdapter:
         """An edit whose answer was lost is Unavailable, not Uncertain: the same edit again does no harm."""
         text = without_pings(message.chunk.text, message.mention)
         with translated("the edit"):
-            await self._web.chat_update(channel=message.to.chat, ts=message_id, text=text)
+            await self._web.chat_update(
+                channel=message.to.chat, ts=message_id, text=text, attachments=attachments(message.buttons)
+            )
         return Receipt(message_id)
+
+    async def react(self, to: ChatRef, message_id: str, emoji: str) -> None:
+        """Adds one more; an empty emoji does nothing, since earlier ones aren't known."""
+        name = name_of_emoji(emoji)
+        if not emoji:
+            return
+        if name is None:
+            raise Rejected("Slack has another name for that emoji than the adapter knows.")
+        with translated("the reaction"):
+            try:
+                await self._web.reactions_add(channel=to.chat, timestamp=message_id, name=name)
+            except SlackApiError as exc:
+                if exc.response.get("error") != "already_reacted":
+                    raise
+
+    async def delete(self, to: ChatRef, message_id: str) -> None:
+        with translated("the deletion"):
+            try:
+                await self._web.chat_delete(channel=to.chat, ts=message_id)
+            except SlackApiError as exc:
+                if exc.response.get("error") != "message_not_found":
+                    raise
 
     async def typing(self, to: ChatRef, *, on: bool) -> None:
         """Sets or clears the status of a thread. It is a courtesy: whatever Slack says, this never raises.
@@ -359,3 +457,7 @@ def _first(group: BaseExceptionGroup[AdapterError]) -> AdapterError:
     """A task group wraps what ended it; the supervisor wants the error itself."""
     inner = group.exceptions[0]
     return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+async def _raised(failure: asyncio.Future[NoReturn]) -> NoReturn:
+    await failure

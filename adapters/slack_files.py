@@ -1,15 +1,33 @@
-"""Fetches a file that somebody sent on Slack: finds its address where only an id is known, then its bytes."""
+"""Files on Slack: fetches what somebody sent, and sends what the house has.
 
+To fetch, the address is found where only an id is known. To send takes three calls: only the last shows the
+file, so only of it can it be unknown whether it was done.
+"""
+
+import io
+from datetime import datetime
 from urllib.parse import urlsplit
 
 import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from trunkline.adapters.base import AdapterError, Attachment, RateLimited, Rejected, Unavailable
+from trunkline.adapters.base import (
+    AdapterError,
+    Attachment,
+    ChatRef,
+    OutboundFile,
+    RateLimited,
+    Receipt,
+    Rejected,
+    TooLarge,
+    Unavailable,
+    Uncertain,
+)
 from trunkline.adapters.slack_errors import translated
-from trunkline.adapters.slack_wire import WireFile
+from trunkline.adapters.slack_wire import WireFile, WireShares
 
 _READ_BYTES = 64 * 1024
+_MOST = 200
 
 
 async def fetch_file(web: AsyncWebClient, attachment: Attachment, max_bytes: int, timeout_s: float) -> bytes:
@@ -25,6 +43,68 @@ async def fetch_file(web: AsyncWebClient, attachment: Attachment, max_bytes: int
         ):
             _require_file(response, attachment)
             return await _read(response, max_bytes)
+
+
+async def send_file(
+    web: AsyncWebClient, to: ChatRef, file: OutboundFile, since: datetime | None, timeout_s: float
+) -> Receipt:
+    """Shows the file in the chat or thread. Since `since` it may be there already.
+
+    Gives the ts of its message, or the file's id where Slack doesn't tell that yet.
+    """
+    if since is not None and (shown := await _find_shown(web, to, file, since)) is not None:
+        return shown
+    with translated("the upload"):
+        place = await web.files_getUploadURLExternal(filename=file.name, length=len(file.content))
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_s)) as http,
+            http.post(str(place["upload_url"]), data=io.BytesIO(file.content), proxy=web.proxy) as response,
+        ):
+            if response.status != 200:
+                raise Unavailable(f"Slack did not take the file (HTTP {response.status})")
+    file_id = str(place["file_id"])
+    try:
+        with translated("the file", repeatable=False):
+            await web.files_completeUploadExternal(
+                files=[{"id": file_id, "title": file.name}], channel_id=to.chat, thread_ts=to.thread
+            )
+    except Uncertain as lost:
+        shown_at = await _shown_at(web, file_id)
+        if shown_at is None:
+            raise lost from None
+        return Receipt(shown_at)
+    return Receipt(await _shown_at(web, file_id) or file_id)
+
+
+async def _shown_at(web: AsyncWebClient, file_id: str) -> str | None:
+    """The ts of the message that shows a file; None while Slack tells none: files appear a little later."""
+    try:
+        with translated("the file"):
+            answer = await web.files_info(file=file_id)
+    except AdapterError:
+        return None
+    shares = WireShares.model_validate((answer.get("file") or {}).get("shares") or {})
+    posts = [post for where in (shares.public, shares.private) for posts in where.values() for post in posts]
+    return posts[0].ts if posts else None
+
+
+async def _find_shown(
+    web: AsyncWebClient, to: ChatRef, file: OutboundFile, since: datetime
+) -> Receipt | None:
+    """A file of this name and size that the chat was shown by us since then."""
+    oldest = f"{since.timestamp():.6f}"
+    with translated("reading the channel"):
+        if to.thread is not None:
+            answer = await web.conversations_replies(
+                channel=to.chat, ts=to.thread, oldest=oldest, limit=_MOST
+            )
+        else:
+            answer = await web.conversations_history(channel=to.chat, oldest=oldest, limit=_MOST)
+    for said in answer.get("messages") or ():
+        for one in said.get("files") or () if said.get("bot_id") else ():
+            if (one.get("name"), one.get("size")) == (file.name, len(file.content)):
+                return Receipt(str(said["ts"]))
+    return None
 
 
 async def _find_address(web: AsyncWebClient, file_id: str) -> str:
@@ -70,5 +150,5 @@ async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     async for part in response.content.iter_chunked(_READ_BYTES):
         found += part
         if len(found) > max_bytes:
-            raise Rejected(f"the file is larger than {max_bytes} bytes")
+            raise TooLarge(f"the file is larger than {max_bytes} bytes")
     return bytes(found)

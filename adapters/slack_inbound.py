@@ -20,13 +20,16 @@ from trunkline.adapters.base import (
     ReplyTo,
     Sender,
 )
+from trunkline.adapters.slack_buttons import emoji_of
 from trunkline.adapters.slack_text import NameOf, command_in, mentions, plain_text
 from trunkline.adapters.slack_wire import (
     WireCommand,
     WireFile,
     WireMembership,
     WireMessage,
+    WirePane,
     WirePress,
+    WireReaction,
 )
 
 _log = logging.getLogger(__name__)
@@ -90,6 +93,8 @@ class InboundReader:
             return self._message(WireMessage.model_validate(event), envelope)
         if kind in _MEMBERSHIP:
             return self._membership(WireMembership.model_validate(event), envelope)
+        if kind in {"reaction_added", "reaction_removed"}:
+            return self._reaction(WireReaction.model_validate(event), envelope)
         return None
 
     # Messages
@@ -232,6 +237,24 @@ class InboundReader:
             mentions_me=about_me,
         )
 
+    def _reaction(self, event: WireReaction, envelope: _Envelope) -> InboundMessage | None:
+        """Slack doesn't say in which thread the message stands; `reply_to` names it."""
+        if event.item.type != "message" or event.user == self._me.user:
+            return None
+        return InboundMessage(
+            platform=PLATFORM,
+            tenant=self._me.user,
+            kind=InboundKind.REACTION,
+            chat=event.item.channel,
+            chat_kind=_chat_kind(event.item.channel, ""),
+            sender=Sender(event.user, self._name_of(event.user) or event.user),
+            sent_at=_time(event.event_ts),
+            text=emoji_of(event.reaction) if event.type == "reaction_added" else "",
+            realm=envelope.realm,
+            event_id=envelope.event_id,
+            reply_to=ReplyTo(event.item.ts, event.item_user, is_own=event.item_user == self._me.user),
+        )
+
     def _command(self, wire: WireCommand) -> InboundMessage:
         words = plain_text(wire.text, self._me.user, self._name_of).split(maxsplit=1)
         name = words[0].lstrip("/!").casefold() if words else ""
@@ -277,6 +300,18 @@ class InboundReader:
             interaction=interaction_token(wire.user.id, wire.response_url),
             interaction_expires=now + INTERACTION_LIFE,
         )
+
+
+def opened_pane(body: Mapping[str, object]) -> tuple[str, str] | None:
+    """The channel and the thread of an assistant's pane that somebody has just opened."""
+    event = body.get("event")
+    if not isinstance(event, Mapping) or event.get("type") != "assistant_thread_started":
+        return None
+    try:
+        pane = WirePane.model_validate(event).assistant_thread
+    except ValidationError:
+        return None
+    return pane.channel_id, pane.thread_ts
 
 
 def interaction_token(user: str, response_url: str) -> str:

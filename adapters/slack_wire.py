@@ -40,6 +40,17 @@ class WireFile(_Wire):
     url_private_download: str = ""
 
 
+class WireShare(_Wire):
+    ts: str
+
+
+class WireShares(_Wire):
+    """Where a file is shown: by channel, the messages that do."""
+
+    public: dict[str, list[WireShare]] = Field(default_factory=dict)
+    private: dict[str, list[WireShare]] = Field(default_factory=dict)
+
+
 class WireEdited(_Wire):
     ts: str
 
@@ -142,3 +153,32 @@ class WirePress(_Wire):
     actions: list[_Action] = Field(min_length=1)
     response_url: str = ""
     trigger_id: str
+
+
+class _Item(_Wire):
+    type: str = "message"
+    channel: str = ""
+    ts: str = ""
+
+
+class WireReaction(_Wire):
+    """Somebody put a reaction on something, or took it back."""
+
+    type: str
+    user: str
+    reaction: str
+    item: _Item
+    item_user: str | None = None
+    event_ts: str
+
+
+class _Pane(_Wire):
+    user_id: str = ""
+    channel_id: str
+    thread_ts: str
+
+
+class WirePane(_Wire):
+    """Somebody opened the assistant's pane: a thread of the direct chat, empty yet."""
+
+    assistant_thread: _Pane

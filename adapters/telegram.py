@@ -4,26 +4,25 @@ What updates mean is in `telegram_inbound`; whether and when to repeat a call is
 """
 
 import asyncio
-import json
 import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import httpx
-from telegram import Bot, BotCommand, LinkPreviewOptions, MessageEntity, ReplyParameters, Update
-from telegram.constants import ChatAction
+from telegram import Bot, LinkPreviewOptions, MessageEntity, ReactionTypeEmoji, ReplyParameters, Update
+from telegram.constants import ChatAction, ReactionEmoji
 from telegram.error import (
     BadRequest,
     ChatMigrated,
     InvalidToken,
     TelegramError,
 )
-from telegram.request import HTTPXRequest
 
 from trunkline.adapters.base import (
     Attachment,
+    ChatKind,
     ChatRef,
     Chunk,
     CommandSpec,
@@ -32,29 +31,30 @@ from trunkline.adapters.base import (
     OutboundMessage,
     Receipt,
     Rejected,
+    TooLarge,
     Unauthorized,
     Unavailable,
     Uncertain,
 )
 from trunkline.adapters.markup.telegram import MESSAGE_UNITS, render_telegram
+from trunkline.adapters.telegram_buttons import Presses, keyboard
 from trunkline.adapters.telegram_faults import PollPacing, Setbacks, refused_token, translated
+from trunkline.adapters.telegram_files import send_file
 from trunkline.adapters.telegram_inbound import GENERAL_TOPIC, Myself, normalise
+from trunkline.adapters.telegram_menu import menu_name, publish_menus
+from trunkline.adapters.telegram_requests import PollRequest, WholeRequest
 
 logger = logging.getLogger(__name__)
 
 CLOUD_API = "https://api.telegram.org"
 UPDATES_WANTED = ("message", "edited_message", "callback_query", "my_chat_member", "message_reaction")
 
-MENU_BYTES = 3500
-"""Menus above about 4 KB were seen to be refused with the old menu left in place; no limit is published."""
-MENU_HELP_CHARS = 40
-
 CONNECT_S = 10.0
 READ_S = 20.0
 """How long a call other than a poll may take to answer."""
 DOWNLOAD_S = 120.0
 SMALL_CALL_S = 5.0
-"""For calls nobody waits for: confirming the last offset, answering a button, setting the menu."""
+"""For a call nobody waits for: confirming the last offset."""
 
 SEND_CONNECTIONS = 16
 POLL_CONNECTIONS = 2
@@ -75,6 +75,7 @@ class TelegramAdapter:
     """
 
     platform = "telegram"
+    reactions: frozenset[str] | None = frozenset(emoji.value for emoji in ReactionEmoji)
     limits = Limits(
         message_chars=MESSAGE_UNITS, edit_interval_s=1.0, group_edit_interval_s=3.0, typing_interval_s=4.0
     )
@@ -99,7 +100,7 @@ class TelegramAdapter:
             token,
             base_url=f"{root}/bot",
             base_file_url=f"{root}/file/bot",
-            request=HTTPXRequest(
+            request=WholeRequest(
                 SEND_CONNECTIONS,
                 read_timeout=READ_S,
                 write_timeout=READ_S,
@@ -107,7 +108,7 @@ class TelegramAdapter:
                 pool_timeout=READ_S,
                 proxy=proxy,
             ),
-            get_updates_request=_PollRequest(
+            get_updates_request=PollRequest(
                 POLL_CONNECTIONS,
                 read_timeout=self._pacing.grace_s,
                 connect_timeout=CONNECT_S,
@@ -118,6 +119,7 @@ class TelegramAdapter:
         self._commands = tuple(commands)
         self._proxy = proxy
         self._moved: dict[int, int] = {}
+        self._presses: Presses | None = None
 
     async def run(self, deliver: Deliver, connected: Callable[[str], None]) -> None:
         """Polls until cancelled. The next poll, which tells Telegram that we have a batch, goes out only
@@ -125,8 +127,13 @@ class TelegramAdapter:
         try:
             me = await self._connect()
             connected(str(me.id))
-            await self._publish_menu()
-            await self._poll(me, deliver)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(publish_menus(self._bot, self._commands))
+                self._presses = Presses(self._bot, tasks)
+                await self._poll(me, deliver)
+        except BaseExceptionGroup as group:
+            # What ended the polling; the presses that wait raise nothing.
+            raise group.exceptions[0] from group
         finally:
             await self._bot.shutdown()
 
@@ -139,19 +146,8 @@ class TelegramAdapter:
             raise refused_token() from None
         except TelegramError as exc:
             raise translated(exc, "connecting") from exc
-        names = {_menu_name(spec): spec.name for spec in self._commands}
+        names = {menu_name(spec): spec.name for spec in self._commands}
         return Myself(self._bot.id, self._bot.username, names)
-
-    async def _publish_menu(self) -> None:
-        menu = command_menu(self._commands)
-        if len(menu) < len(self._commands):
-            logger.warning("command menu shortened: %d of %d fit", len(menu), len(self._commands))
-        try:
-            async with asyncio.timeout(SMALL_CALL_S):
-                if menu and await self._bot.get_my_commands() != menu:
-                    await self._bot.set_my_commands(menu)
-        except (TelegramError, TimeoutError) as exc:
-            logger.warning("command menu not updated: %s", exc)
 
     async def _poll(self, me: Myself, deliver: Deliver) -> None:
         offset: int | None = None
@@ -188,16 +184,11 @@ class TelegramAdapter:
             return
         for message in messages:
             await deliver(message)
-        if update.callback_query is not None:
-            await self._acknowledge(update.callback_query.id)
-
-    async def _acknowledge(self, query_id: str) -> None:
-        """Ends the button's spinner; the answer itself goes to the chat."""
-        try:
-            async with asyncio.timeout(SMALL_CALL_S):
-                await self._bot.answer_callback_query(query_id)
-        except (TelegramError, TimeoutError) as exc:
-            logger.debug("button not acknowledged: %s", exc)
+        if update.callback_query is not None and self._presses is not None:
+            if any(message.chat_kind is not ChatKind.DIRECT for message in messages):
+                self._presses.hold(update.callback_query.id)
+            else:
+                await self._presses.acknowledge(update.callback_query.id)
 
     async def _confirm(self, offset: int | None) -> None:
         try:
@@ -211,13 +202,19 @@ class TelegramAdapter:
 
     async def send(self, message: OutboundMessage) -> Receipt:
         """Sends text with entities, link previews off. A reply to a message that is gone is sent as none, to
-        a topic that is gone goes to the chat. `mention` and `ephemeral` mean nothing here."""
+        a topic that is gone goes to the chat. `mention` means nothing here; only who pressed a button can be
+        told something alone, in 200 characters."""
+        if message.ephemeral and _number(message.to.chat) < 0 and await self._whisper(message):
+            return Receipt("")
         reply = None
         if message.reply_to is not None:
             reply = ReplyParameters(_number(message.reply_to), allow_sending_without_reply=True)
         entities = _entities(message.chunk)
 
         async def call(chat: int, thread: int | None) -> Receipt:
+            if message.file is not None:
+                sent = await send_file(self._bot, chat, thread, message.file, reply, quiet=message.quiet)
+                return Receipt(str(sent.message_id))
             sent = await self._bot.send_message(
                 chat,
                 message.chunk.text,
@@ -226,10 +223,32 @@ class TelegramAdapter:
                 reply_parameters=reply,
                 link_preview_options=_NO_PREVIEW,
                 disable_notification=message.quiet,
+                reply_markup=keyboard(message.buttons),
             )
             return Receipt(str(sent.message_id))
 
         return await self._in_chat(message.to, "sending", call)
+
+    async def _whisper(self, message: OutboundMessage) -> bool:
+        """By the press of a button that is still open; false when there is none and the chat may see it."""
+        query, text = message.to.interaction or "", message.chunk.text
+        try:
+            told = self._presses is not None and await self._presses.whisper(query, text)
+        except TelegramError as exc:
+            raise translated(exc, "answering a button") from exc
+        if not told and message.private:
+            raise Rejected("Telegram has no way to tell one person something in a group.")
+        return told
+
+    async def react(self, to: ChatRef, message_id: str, emoji: str) -> None:
+        """A bot has one reaction on a message; an empty emoji takes it back."""
+
+        async def call(chat: int, thread: int | None) -> None:
+            # As a bare text the library takes an emoji that it doesn't know for a custom one.
+            reaction = [ReactionTypeEmoji(emoji)] if emoji else []
+            await self._bot.set_message_reaction(chat, _number(message_id), reaction)
+
+        await self._in_chat(to, "reacting", call)
 
     async def edit(self, message_id: str, message: OutboundMessage) -> Receipt:
         entities = _entities(message.chunk)
@@ -242,6 +261,7 @@ class TelegramAdapter:
                     message_id=_number(message_id),
                     entities=entities,
                     link_preview_options=_NO_PREVIEW,
+                    reply_markup=keyboard(message.buttons),
                 )
             except BadRequest as exc:
                 if not exc.message.lower().startswith("message is not modified"):
@@ -249,6 +269,18 @@ class TelegramAdapter:
             return Receipt(message_id)
 
         return await self._in_chat(message.to, "editing", call)
+
+    async def delete(self, to: ChatRef, message_id: str) -> None:
+        """Telegram lets bots do so for 48 hours."""
+
+        async def call(chat: int, thread: int | None) -> None:
+            try:
+                await self._bot.delete_message(chat, _number(message_id))
+            except BadRequest as exc:
+                if "message to delete not found" not in exc.message.lower():
+                    raise
+
+        await self._in_chat(to, "deleting", call)
 
     async def typing(self, to: ChatRef, *, on: bool) -> None:
         """Shows it for five seconds or until the next message; Telegram has no call to end it."""
@@ -261,19 +293,19 @@ class TelegramAdapter:
         await self._in_chat(to, "typing", call)
 
     async def download(self, attachment: Attachment, max_bytes: int) -> bytes:
-        """Rejected when it is larger than `max_bytes` or than the 20 MB the cloud API lets bots fetch."""
+        """TooLarge when it is larger than `max_bytes` or than the 20 MB the cloud API lets bots fetch."""
         too_large = f"The file is larger than {max_bytes // 2**20} MB."
         if attachment.size_bytes is not None and attachment.size_bytes > max_bytes:
-            raise Rejected(too_large)
+            raise TooLarge(too_large)
         try:
             async with asyncio.timeout(DOWNLOAD_S):
                 file = await self._bot.get_file(attachment.ref.partition(":")[0])
                 if file.file_size is not None and file.file_size > max_bytes:
-                    raise Rejected(too_large)
+                    raise TooLarge(too_large)
                 return await self._fetch(file.file_path or "", max_bytes, too_large)
         except TelegramError as exc:
             if isinstance(exc, BadRequest) and "too big" in exc.message.lower():
-                raise Rejected("The file is larger than the 20 MB that Telegram lets bots fetch.") from exc
+                raise TooLarge("The file is larger than the 20 MB that Telegram lets bots fetch.") from exc
             error = translated(exc, "downloading")
             raise (Unavailable(str(error)) if isinstance(error, Uncertain) else error) from exc
         except (TimeoutError, httpx.HTTPError) as exc:
@@ -294,7 +326,7 @@ class TelegramAdapter:
             async for part in response.aiter_bytes():
                 content += part
                 if len(content) > max_bytes:
-                    raise Rejected(too_large)
+                    raise TooLarge(too_large)
         return bytes(content)
 
     async def _in_chat(self, to: ChatRef, doing: str, call: Callable[[int, int | None], Awaitable[_T]]) -> _T:
@@ -326,53 +358,6 @@ class TelegramAdapter:
         if len(self._moved) >= MOVED_CHATS_MOST:
             del self._moved[next(iter(self._moved))]
         self._moved[old] = new
-
-
-class _PollRequest(HTTPXRequest):
-    """Blanks updates the library can't parse, so that one of them doesn't hold up all that follow."""
-
-    @staticmethod
-    def parse_json_payload(payload: bytes) -> dict[str, Any]:
-        answer = HTTPXRequest.parse_json_payload(payload)
-        updates = answer.get("result")
-        if isinstance(updates, list):
-            answer["result"] = [
-                one if _is_parsable(one) else {"update_id": one["update_id"]} for one in updates
-            ]
-        return answer
-
-
-def _is_parsable(update: dict[str, Any]) -> bool:
-    try:
-        Update.de_json(update, None)
-    except (AttributeError, LookupError, TypeError, ValueError) as exc:
-        logger.warning("update skipped, not parsable: %s (%s)", update.get("update_id"), type(exc).__name__)
-        return False
-    return True
-
-
-def command_menu(commands: Sequence[CommandSpec]) -> tuple[BotCommand, ...]:
-    """The native menu: what fits Telegram's names and the budget, in the given order."""
-    menu: list[BotCommand] = []
-    size_bytes = 2
-    for spec in commands:
-        name = _menu_name(spec)
-        entry = BotCommand(name, _cut(spec.help, MENU_HELP_CHARS))
-        size_bytes += len(json.dumps(entry.to_dict(), ensure_ascii=False).encode()) + 2
-        if size_bytes > MENU_BYTES:
-            break
-        if re.fullmatch(r"[a-z0-9_]{1,32}", name) and spec.help:
-            menu.append(entry)
-    return tuple(menu)
-
-
-def _menu_name(spec: CommandSpec) -> str:
-    """Telegram's command names have no hyphen."""
-    return spec.name.replace("-", "_").lower()
-
-
-def _cut(text: str, chars: int) -> str:
-    return text if len(text) <= chars else text[: chars - 1].rstrip() + "…"
 
 
 def _entities(chunk: Chunk) -> list[MessageEntity]:

@@ -6,7 +6,7 @@ What an update means is decided here; whether anybody is answered is the router'
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from telegram import (
     Animation,
@@ -45,6 +45,9 @@ from trunkline.adapters.base import (
     ReplyTo,
     Sender,
 )
+
+PRESS_LIFE = timedelta(seconds=10)
+"""For how long a press may be answered; Telegram itself gives up on it after about a quarter of an hour."""
 
 GENERAL_TOPIC = 1
 """Bot API: the id of a forum's General topic, refused as a target of sends; for us it is the chat itself."""
@@ -168,6 +171,7 @@ def _from_button(query: CallbackQuery, me: Myself) -> tuple[InboundMessage, ...]
     message = query.message
     if message is None:
         return ()
+    now = datetime.now(UTC)
     return (
         InboundMessage(
             platform="telegram",
@@ -177,13 +181,14 @@ def _from_button(query: CallbackQuery, me: Myself) -> tuple[InboundMessage, ...]
             chat_kind=_chat_kind(message.chat),
             chat_title=message.chat.title or "",
             sender=_user(query.from_user),
-            sent_at=datetime.now(UTC),
+            sent_at=now,
             text=query.data or "",
             thread=_thread(message) if isinstance(message, Message) else None,
-            message_id=str(message.message_id),
             event_id=query.id,
+            reply_to=ReplyTo(str(message.message_id), str(me.id), is_own=True),
             mentions_me=True,
             interaction=query.id,
+            interaction_expires=now + PRESS_LIFE,
             language=_language(query.from_user),
         ),
     )
@@ -309,20 +314,29 @@ def _words(message: Message, me: Myself) -> _Words | None:
     """The text or caption; None for a command that names another bot."""
     text = message.text or message.caption or ""
     entities = message.entities or message.caption_entities
-    first = entities[0] if entities else None
-    opens_with_command = (
-        first is not None and first.type == MessageEntityType.BOT_COMMAND and first.offset == 0
-    )
-    if first is None or not opens_with_command or message.forward_origin is not None:
+    start = _after_own_name(text, entities, me)
+    opening = (e for e in entities if e.offset == start and e.type == MessageEntityType.BOT_COMMAND)
+    called = next(opening, None)
+    if called is None or message.forward_origin is not None:
         plain, mentioned = _plain(text, entities, me)
         return _Words(plain, mentioned)
-    name, _, addressee = text[1 : first.length].partition("@")
+    name, _, addressee = text[start + 1 : start + called.length].partition("@")
     if addressee and addressee.lower() != me.username.lower():
         return None
-    name, length = _whole_name(name, text, first.length, me)
-    later = [e for e in entities if e.offset >= length]
-    argument, mentioned = _plain(text, later, me, start=length)
-    return _Words(argument.strip(), mentioned or bool(addressee), name)
+    name, end = _whole_name(name, text, start + called.length, me)
+    later = [e for e in entities if e.offset >= end]
+    argument, mentioned = _plain(text, later, me, start=end)
+    return _Words(argument.strip(), mentioned or bool(addressee) or start > 0, name)
+
+
+def _after_own_name(text: str, entities: Sequence[MessageEntity], me: Myself) -> int:
+    """Where a text goes on that opens with the bot's @name, else 0. Names are ASCII, so units are letters."""
+    first = entities[0] if entities else None
+    if first is None or first.offset != 0 or first.type != MessageEntityType.MENTION:
+        return 0
+    if not _names_me(first, text[: first.length], me):
+        return 0
+    return first.length + len(text[first.length :]) - len(text[first.length :].lstrip(" ,:"))
 
 
 def _whole_name(name: str, text: str, length: int, me: Myself) -> tuple[str, int]:

@@ -14,8 +14,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
@@ -32,6 +33,7 @@ from trunkline.adapters.base import (
     InboundKind,
     InboundMessage,
     Limits,
+    OutboundFile,
     OutboundMessage,
     Receipt,
     Rejected,
@@ -43,10 +45,12 @@ from trunkline.adapters.markup.plain import render_plain
 TENANT = "local"
 
 _PROMPT = "› "
-_OPENING = "Trunkline · /help lists commands · Ctrl-D leaves"
+_OPENING = "Trunkline · /help lists commands · /quit leaves"
+_LEAVING = ("/quit", "/exit")
 _PATIENCE_S = 5
 _COMMAND = re.compile(r"/([a-z][a-z0-9_-]*)(?:\s+(.*))?\Z", re.DOTALL)
 _READ_BYTES = 65536
+_COPIES_MOST = 1000
 
 ReadLine = Callable[[], str | None]
 """Waits for the next line and returns it without its end, or None when there will be no more."""
@@ -119,6 +123,7 @@ class TerminalAdapter:
         console: Console,
         settle_s: float = 0.4,
         answer_most_s: float = 1800.0,
+        downloads: Path | None = None,
     ) -> None:
         self._person = person
         self._conversation = conversation
@@ -126,6 +131,7 @@ class TerminalAdapter:
         self._console = console
         self._settle_s = settle_s
         self._answer_most_s = answer_most_s
+        self._downloads = downloads
         self._open: OrderedDict[str, str] = OrderedDict()
         self._at_stop: dict[str, str] = {}
         self._live: Live | None = None
@@ -144,7 +150,7 @@ class TerminalAdapter:
                 if self._answering:
                     tasks.create_task(self._stop(deliver))
                 else:
-                    self._console.print("(Ctrl-D ends the chat)", style="dim")
+                    self._console.print("(/quit or Ctrl-D ends the chat)", style="dim")
                     self._ask()
 
             with self._interrupts(stop):
@@ -156,12 +162,35 @@ class TerminalAdapter:
 
     async def send(self, message: OutboundMessage) -> Receipt:
         id = secrets.token_hex(8)
-        self._show(id, message.chunk.text)
+        text = message.chunk.text
+        if message.file is not None:
+            text = f"Saved: `{await asyncio.to_thread(self._save, message.file)}`"
+        self._show(id, text)
         return Receipt(id)
+
+    def _save(self, file: OutboundFile) -> Path:
+        """Writes the file under its name, or one like it, where nothing is yet. Raises Rejected."""
+        if self._downloads is None:
+            raise Rejected("there is no folder to save files in")
+        wanted = Path(file.name)
+        try:
+            self._downloads.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for number in range(1, _COPIES_MOST):
+                name = wanted.name if number == 1 else f"{wanted.stem} {number}{wanted.suffix}"
+                path = self._downloads / name
+                with suppress(FileExistsError), path.open("xb") as saved:
+                    saved.write(file.content)
+                    return path
+        except OSError as error:
+            raise Rejected(f"the file could not be saved ({error.strerror})") from error
+        raise Rejected(f"there are too many files named {wanted.name}")
 
     async def edit(self, message_id: str, message: OutboundMessage) -> Receipt:
         self._show(message_id, message.chunk.text)
         return Receipt(message_id)
+
+    async def delete(self, to: ChatRef, message_id: str) -> None:
+        raise Rejected("what stands in the terminal stays there")
 
     async def typing(self, to: ChatRef, *, on: bool) -> None:
         self._typing_ended = self._typing_ended or (self._typing and not on)
@@ -181,7 +210,7 @@ class TerminalAdapter:
         while True:
             self._ask()
             line = await self._next_line()
-            if line is None:
+            if line is None or line.strip().lower() in _LEAVING:
                 return
             if is_blank(line):
                 continue

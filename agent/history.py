@@ -86,7 +86,11 @@ def _alternating(messages: Sequence[Message]) -> tuple[Message, ...]:
             result.append(UserMessage(OPENING, OPENING))
             result.append(message)
         elif isinstance(last, UserMessage) and isinstance(message, UserMessage):
-            result[-1] = UserMessage(last.text + BOUNDARY + message.text, last.sent + BOUNDARY + message.sent)
+            result[-1] = UserMessage(
+                last.text + BOUNDARY + message.text,
+                last.sent + BOUNDARY + message.sent,
+                last.pictures + message.pictures,
+            )
         elif (
             isinstance(last, AssistantMessage)
             and not last.tool_calls

@@ -141,11 +141,12 @@ class _Turn:
                     yield event
         except (asyncio.CancelledError, GeneratorExit):
             with suppress(TurnLost):
-                await self._recorder.record_results(self._step, (*settled, *self._runner.results(calls)))
+                results = (*settled, *self._runner.results(calls))
+                await self._recorder.record_results(self._step, results, last=True)
             raise
         results = (*settled, *self._runner.results(calls))
-        await self._recorder.record_results(self._step, results)
-        self._messages.extend(results)
+        joined = await self._recorder.record_results(self._step, results)
+        self._messages += [*results, *joined]
 
     async def _asked(self) -> AsyncGenerator[TextDelta]:
         """Asks until the model has said something, and leaves the end in `_outcome`.
@@ -262,6 +263,6 @@ def _add_note(messages: list[Message], note: Message) -> None:
     """Appends a message that is sent but never stored; a note after a user message becomes a part of it."""
     last = messages[-1] if messages else None
     if isinstance(last, UserMessage) and isinstance(note, UserMessage):
-        messages[-1] = UserMessage(last.text, f"{last.sent}{PARTS}{note.sent}")
+        messages[-1] = replace(last, sent=f"{last.sent}{PARTS}{note.sent}")
     else:
         messages.append(note)

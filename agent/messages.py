@@ -13,11 +13,23 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that came with a message, by the name of its bytes; the model client looks them up."""
+
+    sha256: str
+    mime: str
+
+
+@dataclass(frozen=True, slots=True)
 class UserMessage:
-    """`text` is what the person wrote; `sent` is the exact text the model got (date line, recall)."""
+    """`text` is what the person wrote; `sent` is the exact text the model got (date line, recall).
+
+    `pictures` go after `sent`, to models that see.
+    """
 
     text: str
     sent: str
+    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import random
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from enum import StrEnum
@@ -42,7 +42,9 @@ from trunkline.agent.openai_client_sdk import (
     open_client,
     translated,
 )
-from trunkline.agent.openai_client_wire import Dialect, wire_request
+from trunkline.agent.openai_client_window import said_window
+from trunkline.agent.openai_client_wire import NO_PICTURES, Dialect, wire_request
+from trunkline.agent.sight import Sight, data_urls, says_no_pictures
 
 if TYPE_CHECKING:
     import openai
@@ -124,6 +126,7 @@ class OpenAIModel:
         timeouts: Timeouts | None = None,
         max_tries: int = 3,
         support: ToolSupport | None = None,
+        sight: Sight | None = None,
     ) -> None:
         self._model = model
         self._endpoint = endpoint
@@ -135,6 +138,9 @@ class OpenAIModel:
         self._dialect = Dialect()
         if endpoint.base_url.startswith(OPENAI_URL):
             self._dialect = Dialect(length_field="max_completion_tokens")
+        self._sight = sight or Sight()
+        self._sight_recalled = self._sight.vision != "auto"
+        self._dialect = replace(self._dialect, sees=self._sight.vision is not False)
         self._opens_hidden = False
         self._samples_coldly = True
         self._client: openai.AsyncOpenAI | None = None
@@ -149,6 +155,11 @@ class OpenAIModel:
         """How tool calls are had, None while 'auto' has not found out."""
         return self._mode
 
+    @property
+    def sees(self) -> bool:
+        """False once it is known that the model takes no pictures."""
+        return self._dialect.sees
+
     async def aclose(self) -> None:
         client, self._client = self._client, None
         if client is not None:
@@ -157,6 +168,13 @@ class OpenAIModel:
     async def prepare(self) -> None:
         """Loads the SDK ahead of the first call. Raises Failed when the address can't be one."""
         await self._opened()
+
+    async def context_tokens(self) -> int | None:
+        """How many tokens fit into the model's context, where its server says so; asks it anew each time."""
+        try:
+            return said_window(await self._listed(), self._model)
+        except Failed:
+            return None  # the address can't be one
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         deadline = asyncio.get_running_loop().time() + self._timeouts.total_s
@@ -283,10 +301,11 @@ class OpenAIModel:
     async def _call(self, request: ModelRequest, deadline: float, **more: Any) -> AsyncGenerator[ModelEvent]:
         """Sends the request until it is answered or must not be sent again. Raises Failed."""
         client = await self._opened()
+        pictures = await self._look_up(request)
         tries = 0
         while True:
             answer = Answer(opens_hidden=self._opens_hidden)
-            body = wire_request(request, self._model, self._dialect) | more
+            body = wire_request(request, self._model, self._dialect, pictures) | more
             try:
                 async with aclosing(complete(client, body, answer, self._timeouts, deadline)) as pieces:
                     async for text in pieces:
@@ -299,7 +318,7 @@ class OpenAIModel:
             except Failed as caught:
                 failed = caught
             failed.partial = answer.shown
-            if self._adapt(failed):
+            if self._adapt(failed) or (pictures and await self._unlearn_sight(failed)):
                 continue
             tries += 1
             wait_s = self._wait_s(failed, tries, deadline)
@@ -329,6 +348,27 @@ class OpenAIModel:
         self._dialect = adapted
         return True
 
+    async def _look_up(self, request: ModelRequest) -> Mapping[str, str]:
+        """The pictures of a request; none where the model is known not to see."""
+        if not any(isinstance(message, UserMessage) and message.pictures for message in request.messages):
+            return NO_PICTURES
+        if not self._sight_recalled:
+            sees = await self._sight.memory.recall(self._endpoint.base_url, self._model)
+            self._dialect = replace(self._dialect, sees=sees is not False)
+            self._sight_recalled = True
+        return await data_urls(request.messages, self._sight.pictures) if self._dialect.sees else NO_PICTURES
+
+    async def _unlearn_sight(self, failed: Failed) -> bool:
+        """Whether the refusal was for the pictures; the model then gets none any more."""
+        if self._sight.vision != "auto" or failed.partial or not self._dialect.sees:
+            return False
+        if not (400 <= failed.status < 600 and says_no_pictures(failed.failure.detail)):
+            return False
+        logger.info("Model takes no pictures model=%s detail=%s", self._model, failed.failure.detail)
+        self._dialect = replace(self._dialect, sees=False)
+        await self._sight.memory.remember(self._endpoint.base_url, self._model, sees=False)
+        return True
+
     async def _opened(self) -> "openai.AsyncOpenAI":
         async with self._opening:
             if self._client is None:
@@ -342,16 +382,20 @@ class OpenAIModel:
 
     async def _may_drop_tools(self) -> bool:
         """Whether the server is of a kind that takes tools and may drop them without a word."""
+        return any(str(getattr(model, "owned_by", "")) in SILENT_DROPPERS for model in await self._listed())
+
+    async def _listed(self) -> "Sequence[openai.types.Model]":
+        """The models that the server lists; none of OpenAI's own, whose list tells no more than names."""
         if self._endpoint.base_url.startswith(OPENAI_URL):
-            return False
+            return ()
         client = await self._opened()
         try:
             with translated():
                 async with asyncio.timeout(LOOK_UP_S):
                     page = await client.models.list()
         except Failed:
-            return False
-        return any(str(getattr(model, "owned_by", "")) in SILENT_DROPPERS for model in page.data or ())
+            return ()
+        return page.data or ()
 
     async def _probed(self) -> ToolMode:
         said = UserMessage(PROBE_TEXT, PROBE_TEXT)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from trunkline.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from trunkline.agent.messages import AssistantMessage, Message, Picture, ToolCall, ToolMessage, UserMessage
 from trunkline.agent.model import JsonSchema, ModelRequest, ToolSpec
 from trunkline.agent.openai_client_wire import new_call_id
 
@@ -112,19 +112,19 @@ def spoken(messages: Sequence[Message]) -> tuple[Message, ...]:
                 note = f"[Result of the tool {message.name}, not written by the person]\n{message.content}"
                 _append_user(result, note)
             case UserMessage():
-                _append_user(result, message.sent)
+                _append_user(result, message.sent, message.pictures)
             case AssistantMessage():
                 result.append(message)
     return tuple(result)
 
 
-def _append_user(messages: list[Message], text: str) -> None:
+def _append_user(messages: list[Message], text: str, pictures: tuple[Picture, ...] = ()) -> None:
     last = messages[-1] if messages else None
     if isinstance(last, UserMessage):
         text = f"{last.sent}\n\n{text}"
-        messages[-1] = UserMessage(text, text)
+        messages[-1] = UserMessage(text, text, last.pictures + pictures)
     else:
-        messages.append(UserMessage(text, text))
+        messages.append(UserMessage(text, text, pictures))
 
 
 def _decided(name: str, arguments: str) -> str:

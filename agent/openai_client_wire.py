@@ -3,17 +3,21 @@
 import json
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from trunkline.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
 from trunkline.agent.model import ModelRequest, ToolSpec
+from trunkline.agent.sight import unseen
 from trunkline.agent.stream_text import clean
 
 WireMessage = dict[str, Any]
 CUT_MARK = "\n\n[This message was cut off here.]"
+NO_PICTURES: Mapping[str, str] = MappingProxyType({})
 
 _NAMELESS = re.compile(r"[^a-zA-Z0-9_-]")
 _SHORT_ID_CHARS = 9
@@ -24,19 +28,23 @@ _ID_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 class Dialect:
     """What one endpoint takes, as its refusals have taught.
 
-    Without `system_role` the system prompt opens the first user message; `short_ids` are nine characters.
+    Without `system_role` the system prompt opens the first user message; `short_ids` are nine characters;
+    without `sees` pictures are left out, and a line says so.
     """
 
     streams: bool = True
     counts_usage: bool = True
     system_role: bool = True
     short_ids: bool = False
+    sees: bool = True
     length_field: str = "max_tokens"
 
 
-def wire_request(request: ModelRequest, model: str, dialect: Dialect) -> dict[str, Any]:
-    """The keyword arguments of one chat completion."""
-    body: dict[str, Any] = {"model": model, "messages": wire_messages(request, dialect)}
+def wire_request(
+    request: ModelRequest, model: str, dialect: Dialect, pictures: Mapping[str, str] = NO_PICTURES
+) -> dict[str, Any]:
+    """The keyword arguments of one chat completion. `pictures` are data URLs by the pictures' names."""
+    body: dict[str, Any] = {"model": model, "messages": wire_messages(request, dialect, pictures)}
     if request.tools:
         body["tools"] = [wire_tool(tool) for tool in request.tools]
     if request.max_tokens is not None:
@@ -48,14 +56,17 @@ def wire_request(request: ModelRequest, model: str, dialect: Dialect) -> dict[st
     return body
 
 
-def wire_messages(request: ModelRequest, dialect: Dialect) -> list[WireMessage]:
+def wire_messages(
+    request: ModelRequest, dialect: Dialect, pictures: Mapping[str, str] = NO_PICTURES
+) -> list[WireMessage]:
     ids = _ShortIds() if dialect.short_ids else None
-    sent = [_wire_message(message, ids) for message in request.messages]
+    shown = pictures if dialect.sees else NO_PICTURES
+    sent = [_wire_message(message, ids, shown) for message in request.messages]
     if not request.system:
         return sent
     system = clean(request.system)
     if not dialect.system_role and sent and sent[0]["role"] == "user":
-        return [{"role": "user", "content": f"{system}\n\n{sent[0]['content']}"}, *sent[1:]]
+        return [{"role": "user", "content": _opened_by(system, sent[0]["content"])}, *sent[1:]]
     return [{"role": "system" if dialect.system_role else "user", "content": system}, *sent]
 
 
@@ -79,10 +90,28 @@ def wire_arguments(arguments: str) -> str:
     return json.dumps({"not_a_json_object": clean(arguments)}, ensure_ascii=False)
 
 
-def _wire_message(message: Message, ids: "_ShortIds | None") -> WireMessage:
+def _opened_by(system: str, content: Any) -> Any:
+    if isinstance(content, list):
+        return [{"type": "text", "text": system}, *content]
+    return f"{system}\n\n{content}"
+
+
+def _user_content(message: UserMessage, pictures: Mapping[str, str]) -> str | list[dict[str, Any]]:
+    """The text alone where it can be: some endpoints take no list of parts."""
+    shown = [pictures[one.sha256] for one in message.pictures if one.sha256 in pictures]
+    text = clean(message.sent)
+    if len(shown) < len(message.pictures):
+        text = f"{text}\n\n{unseen(len(message.pictures) - len(shown))}"
+    if not shown:
+        return text
+    parts = [{"type": "image_url", "image_url": {"url": url}} for url in shown]
+    return [{"type": "text", "text": text}, *parts]
+
+
+def _wire_message(message: Message, ids: "_ShortIds | None", pictures: Mapping[str, str]) -> WireMessage:
     match message:
         case UserMessage():
-            return {"role": "user", "content": clean(message.sent)}
+            return {"role": "user", "content": _user_content(message, pictures)}
         case ToolMessage():
             call_id = ids.of(message.call_id) if ids else message.call_id
             return {"role": "tool", "tool_call_id": clean(call_id), "content": clean(message.content)}

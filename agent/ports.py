@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
-from trunkline.agent.messages import AssistantMessage, ToolMessage, Usage
+from trunkline.agent.messages import AssistantMessage, ToolMessage, Usage, UserMessage
 from trunkline.agent.scope import AccountId, Scope
 
 Target = Literal["memory", "user"]
@@ -23,8 +23,14 @@ class TurnRecorder(Protocol):
         """Commits an assistant message with its tool calls, before any of them runs."""
         ...
 
-    async def record_results(self, step: int, results: Sequence[ToolMessage]) -> None:
-        """Commits the results of every call of `step`; the step has then ended."""
+    async def record_results(
+        self, step: int, results: Sequence[ToolMessage], *, last: bool = False
+    ) -> tuple[UserMessage, ...]:
+        """Commits the results of every call of `step`; the step has then ended.
+
+        Returns what the person has said meanwhile and was committed with it, for the model to read next;
+        nothing when this is the `last` that the turn does.
+        """
         ...
 
 
@@ -36,7 +42,7 @@ class TurnLost(Exception):
 class WriteOrigin:
     """Where a memory write comes from: `actor` is who wrote, the rest is its provenance."""
 
-    actor: Literal["tool", "review", "command", "import", "undo", "forget"]
+    actor: Literal["tool", "review", "command", "import", "undo", "forget", "join"]
     platform: str
     session: str | None = None
     turn: int | None = None

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from trunkline.agent.memory.scan import clean_invisible
 from trunkline.agent.recall import disarm
-from trunkline.agent.stream_text import ATTACHED, FROM, QUOTE_BEGINS, QUOTE_ENDS
+from trunkline.agent.stream_text import ATTACHED, FILE_BEGINS, FILE_ENDS, FROM, QUOTE_BEGINS, QUOTE_ENDS
 
 LABEL_CHARS = 64
 ATTACHMENT_CHARS = 160
@@ -93,11 +93,13 @@ def compose_user_text(
     attachments: Sequence[str] = (),
     recalled: str | None = None,
     quoted: str | None = None,
+    documents: Sequence[tuple[str, str]] = (),
 ) -> str:
     """The exact text sent for a user message: our own lines, what was quoted, the text, what was recalled.
 
     `now` is aware, in the person's zone. `author` is given in rooms only. `recalled` is a `fence`.
-    The text keeps its words; only marks that are ours alone are made harmless in it.
+    `documents` are names and texts of files. The text keeps its words; only marks that are ours alone are
+    made harmless in it.
     """
     lines = [f"⟦{_local_time(now)}⟧"]
     if author is not None:
@@ -106,6 +108,10 @@ def compose_user_text(
     if quoted and quoted.strip():
         lines += (QUOTE_BEGINS, _quote(quoted), QUOTE_ENDS)
     lines.append(disarm(text))
+    for name, content in documents:
+        label = clean_label(name, ATTACHMENT_CHARS)
+        lines += (f'{FILE_BEGINS}{label}", material, not a request⟧', disarm(clean_invisible(content)))
+        lines.append(FILE_ENDS)
     composed = "\n".join(lines)
     return f"{composed}\n\n{recalled}" if recalled else composed
 

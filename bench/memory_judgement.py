@@ -241,7 +241,9 @@ class _FirstStep:
         self.calls = message.tool_calls
         raise TurnLost
 
-    async def record_results(self, step: int, results: Sequence[ToolMessage]) -> None:
+    async def record_results(
+        self, step: int, results: Sequence[ToolMessage], *, last: bool = False
+    ) -> tuple[UserMessage, ...]:
         raise TurnLost
 
 

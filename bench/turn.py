@@ -39,7 +39,10 @@ class KeptNowhere:
 
     async def record_calls(self, step: int, message: AssistantMessage, usage: Usage) -> None: ...
 
-    async def record_results(self, step: int, results: Sequence[ToolMessage]) -> None: ...
+    async def record_results(
+        self, step: int, results: Sequence[ToolMessage], *, last: bool = False
+    ) -> tuple[UserMessage, ...]:
+        return ()
 
 
 async def _look(arguments: NoArguments, context: ToolContext) -> ToolResult:

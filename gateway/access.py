@@ -1,5 +1,8 @@
 """Who may talk, decided from ids alone before any download, look-up or model call. Deny by default."""
 
+import re
+import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -13,12 +16,16 @@ from trunkline.gateway.state.records import Account, Room, SessionKey
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """May talk here. `addressed` is false for room talk that was not meant for the assistant."""
+    """May talk here. `addressed` is false for room talk that was not meant for the assistant.
+
+    `listens`: such talk is kept for a while as context.
+    """
 
     account: Account
     room: Room | None
     key: SessionKey
     addressed: bool
+    listens: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +117,22 @@ def _decide_room(
         or message.mentions_me
         or (message.reply_to is not None and message.reply_to.is_own)
         or message.kind is InboundKind.COMMAND
+        or is_called(message.text, entry.wake_words)
         or (bool(key.thread) and sessions.takes_part(connection, key))
     )
-    return Admitted(account, room, key, addressed)
+    listens = entry.listen and not addressed and message.kind is InboundKind.MESSAGE
+    return Admitted(account, room, key, addressed, listens)
+
+
+def is_called(text: str, wake_words: Iterable[str]) -> bool:
+    """Whether one of the words stands in the text as a word; in scripts without spaces, anywhere in it."""
+    said = unicodedata.normalize("NFKC", text).casefold()
+    for word in wake_words:
+        wanted = unicodedata.normalize("NFKC", word).casefold().strip()
+        pattern = rf"(?<!\w){re.escape(wanted)}(?!\w)" if wanted.isascii() else re.escape(wanted)
+        if wanted and re.search(pattern, said):
+            return True
+    return False
 
 
 def _entry(settings: FileSettings, message: InboundMessage) -> RoomEntry:

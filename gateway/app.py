@@ -10,7 +10,7 @@ import socket
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -22,36 +22,67 @@ from trunkline.adapters.base import Adapter, CommandSpec
 from trunkline.agent.memory.entries import MemoryLimits
 from trunkline.agent.memory.store import FileMemoryStore
 from trunkline.agent.scope import PersonId
+from trunkline.agent.skills.store import FileSkillStore
 from trunkline.agent.tools.base import Tool
 from trunkline.agent.tools.memory import memory_tool
+from trunkline.agent.tools.react import react_tool
+from trunkline.agent.tools.remind import remind_tool
+from trunkline.agent.tools.send_file import send_file_tool
 from trunkline.agent.tools.session_search import session_search_tool
+from trunkline.agent.tools.skills import skill_tools
 from trunkline.agent.turn import TurnLimits
-from trunkline.gateway import backups, identity, private_mode, web_token
+from trunkline.gateway import (
+    identity,
+    packaged_adapters,
+    web_token,
+)
+from trunkline.gateway.attachments import Attachments
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.commands.catalogue import COMMANDS
+from trunkline.gateway.commands.catalogue import BY_NAME, COMMANDS
 from trunkline.gateway.commands.registry import House
+from trunkline.gateway.compaction import Compaction
 from trunkline.gateway.config import Config
 from trunkline.gateway.conversations import StoreConversations
 from trunkline.gateway.delivery import Delivery
+from trunkline.gateway.facts_kept import FactBelongings
+from trunkline.gateway.file_desk import StoreFileDesk
+from trunkline.gateway.file_store import FileStore
+from trunkline.gateway.housekeeping import keep_house
 from trunkline.gateway.instructions import read_instructions
+from trunkline.gateway.joining import Belongings
 from trunkline.gateway.lifecycle import Postponed, drain, stop_on_signals, sweep
 from trunkline.gateway.locks import Held, claim
 from trunkline.gateway.memory_approval import GuardedMemory, Render, as_it_is
+from trunkline.gateway.memory_providers import MemoryProviders, open_providers
 from trunkline.gateway.memory_recovery import settle_journal
 from trunkline.gateway.model_clients import Models
-from trunkline.gateway.opening import Opened, Opening
+from trunkline.gateway.opening import Beside, NewSessions, Opened, Opening
+from trunkline.gateway.packaged_tools import load_packaged_tools
 from trunkline.gateway.platforms import FAILED, Platform, Platforms
+from trunkline.gateway.reacting import AdapterOf, Reactions
+from trunkline.gateway.reminder_desk import StoreReminderDesk
 from trunkline.gateway.review import Reviews
 from trunkline.gateway.router import Router
+from trunkline.gateway.scheduler import Scheduler
 from trunkline.gateway.secrets import mask_secrets
+from trunkline.gateway.semantic import open_embedding
+from trunkline.gateway.sentences_surfaces import SUGGESTIONS
 from trunkline.gateway.sessions import SessionWorkers
-from trunkline.gateway.state import outbox, people
+from trunkline.gateway.skill_notices import SkillReviews
+from trunkline.gateway.skills import GuardedSkills
+from trunkline.gateway.skills_curator import Curator
+from trunkline.gateway.skills_kept import SkillBelongings
+from trunkline.gateway.state import outbox, people, provider_rows
 from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.facts import StoreFacts
 from trunkline.gateway.state.journal import StoreJournal
 from trunkline.gateway.state.migrate import migrate
 from trunkline.gateway.state.search import StoreSearch
+from trunkline.gateway.steering import BusyRules
 from trunkline.gateway.titles import Titles
-from trunkline.gateway.turns import TurnRunner
+from trunkline.gateway.turn_files import TurnFiles
+from trunkline.gateway.turns import Mind, TurnRunner
+from trunkline.gateway.web_files import StoreCabinet
 
 if TYPE_CHECKING:
     from trunkline.gateway.embedder import Embedding
@@ -70,7 +101,13 @@ class OpenHouse:
     database: Database
     memory: FileMemoryStore
     search: StoreSearch
+    skills: FileSkillStore
     embedding: "Embedding | None" = None
+
+    @property
+    def files(self) -> FileStore:
+        """Where the contents of files lie."""
+        return FileStore(self.config.home / "files")
 
 
 @asynccontextmanager
@@ -86,14 +123,20 @@ async def open_house(config: Config) -> AsyncIterator[OpenHouse]:
             memory_enabled=settings.memory_enabled,
             user_enabled=settings.user_profile_enabled,
         )
+        await database.write(lambda c: provider_rows.set_active(c, config.memory.provider))
         journal = StoreJournal(database)
         memory = FileMemoryStore(config.home, limits, journal)
         await settle_journal(journal, memory)
-        embedding = _embedding(config, database)
-        yield OpenHouse(config, database, memory, StoreSearch(database, embedding), embedding)
+        embedding = open_embedding(config, database)
+        skills = FileSkillStore(config.home, frozenset(BY_NAME))
+        yield OpenHouse(config, database, memory, StoreSearch(database, embedding), skills, embedding)
 
 
-async def serve(config: Config) -> int:
+Prepared = Callable[[Config], AbstractAsyncContextManager[Config]]
+"""Has ready what the settings ask for, such as a model's server, and gives the settings to go on with."""
+
+
+async def serve(config: Config, prepared: Prepared = nullcontext) -> int:
     """Runs until SIGTERM or SIGINT, then lets turns finish; one process per home. Returns the exit code."""
     with ExitStack() as held:
         try:
@@ -101,7 +144,8 @@ async def serve(config: Config) -> int:
         except Held:
             tell(f"Trunkline is already running with {config.home}. Stop that one first.")
             return FAILED
-        return await _serve(config)
+        async with prepared(config) as ready:
+            return await _serve(ready)
 
 
 async def _serve(config: Config) -> int:
@@ -127,22 +171,27 @@ async def chat(config: Config, person: PersonId, conversation: str) -> int:
         if await house.database.read(lambda c: people.find_person(c, person)) is None:
             tell(f"There is nobody called {person}; `trunkline people list` shows who there is.")
             return 3
-        return await run_platforms(house, [_terminal_platform(person, conversation)])
+        return await run_platforms(house, [_terminal_platform(house, person, conversation)])
 
 
 async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
     process = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-    delivery = Delivery(house.database)
-    async with Models(house.config, house.database) as models:
-        tools = built_in_tools(house, models, delivery.render)
+    delivery = Delivery(house.database, house.files)
+    async with Models(house.config, house.database, house.files.show) as models:
+        providers = open_providers(house.config, house.database, house.memory)
+        tools = (*built_in_tools(house, models, delivery.render, delivery.adapter), *providers.tools())
         reviews = _reviews(house, delivery, models, tools, process)
-        titles = Titles(house.database, models.side("title"))
+        titles = Titles(house.database, models.side("title"), delivery.adapter)
+        compaction = Compaction(house.database, models, tools, delivery, providers.shortened)
 
         def after_turn(opened: Opened) -> None:
             titles.after_turn(opened)
             reviews.after_turn(opened)
+            providers.after_turn(opened)
+            compaction.after_turn(opened)
 
-        workers = _workers(house, delivery, models, tools, after_turn, process)
+        workers = _workers(house, delivery, models, providers, tools, after_turn, process, compaction)
+        scheduler = Scheduler(house.database, delivery, house.config, workers.wake)
         router = Router(
             house.database,
             house.config,
@@ -163,39 +212,40 @@ async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
                 group.create_task(titles.run(), name="titles"),
                 group.create_task(sweep(delivery, workers), name="sweep"),
                 group.create_task(models.prepare(), name="models"),
-                group.create_task(backups.watch(house.config.home), name="backups"),
-                group.create_task(private_mode.watch(house.database, delivery.kick), name="private"),
+                group.create_task(
+                    keep_house(house.config, house.database, house.files, delivery), name="chores"
+                ),
+                group.create_task(compaction.run(), name="compaction"),
+                group.create_task(providers.run(), name="providers"),
+                group.create_task(scheduler.run(), name="scheduler"),
             ]
+            if house.config.skills.enabled and house.config.skills.curator:
+                curator = Curator(house.database, house.skills, delivery.render, delivery.kick)
+                owned.append(group.create_task(curator.run(), name="curator"))
             if house.embedding is not None:
                 owned.append(group.create_task(house.embedding.run(), name="embedding"))
             with stop_on_signals(stop):
                 await stop.wait()
                 code = adapters.result() if adapters.done() else 0
                 await drain(delivery, workers, house.config.shutdown.grace_s)
+                await providers.drain()
             for task in owned:
                 task.cancel()
     return code
-
-
-def _embedding(config: Config, database: Database) -> "Embedding | None":
-    """What search by meaning needs; nothing of it is loaded where that is off."""
-    if config.search.semantic is False:
-        return None
-    try:
-        from trunkline.gateway.embedder import Embedding, chosen_embedder  # noqa: PLC0415
-    except ImportError:
-        log.warning("search by meaning is off: the extra `semantic` is not installed")
-        return None
-    embedder = chosen_embedder(config)
-    return None if embedder is None else Embedding(database, embedder)
 
 
 def _reviews(
     house: OpenHouse, delivery: Delivery, models: Models, tools: Sequence[Tool[Any]], process: str
 ) -> Reviews:
     memory = guarded_memory(house, delivery.render)
+    settings = house.config
+    skills = SkillReviews(
+        settings.skills.review_rounds if settings.skills.enabled else 0,
+        guarded_skills(house),
+        house.skills.note_overlaps,
+    )
     return Reviews(
-        house.database, memory, delivery, models.side("review"), tools, house.config.memory, process
+        house.database, memory, delivery, models.side("review"), tools, settings.memory, process, skills
     )
 
 
@@ -203,9 +253,11 @@ def _workers(
     house: OpenHouse,
     delivery: Delivery,
     models: Models,
+    providers: MemoryProviders,
     tools: Sequence[Tool[Any]],
     after_turn: Callable[[Opened], None],
     process: str,
+    compaction: Compaction,
 ) -> SessionWorkers:
     config = house.config
     mask = partial(mask_secrets, secrets=config.secrets.values)
@@ -214,9 +266,10 @@ def _workers(
         house.memory,
         tools,
         owner=process,
-        model_name=models.main.name,
+        new=NewSessions(models.main.name, config.sessions.idle_reset_hours),
         mask=mask,
         instructions=lambda: read_instructions(config),
+        beside=Beside(house.skills if config.skills.enabled else None, providers.recall),
     )
     turns = Postponed()
     desk = House(
@@ -228,20 +281,38 @@ def _workers(
         model=models.main.name,
         platforms=lambda: tuple(delivery.connected),
         mask=mask,
+        models=tuple(models.choices),
+        kick=delivery.kick,
+        settings=config,
+        home=config.home,
+        belongings=belongings(house),
+        skills=house.skills if config.skills.enabled else None,
+        erased=providers.erased,
+        shorten=compaction.by_hand,
     )
     runner = TurnRunner(
         desk,
-        delivery,
+        _turn_files(house, delivery, models),
         opening,
-        models.main,
-        tools,
-        TurnLimits(max_rounds=config.agent.max_rounds),
-        mask,
+        Mind(models.choices, tools, TurnLimits(max_rounds=config.agent.max_rounds)),
+        compaction,
         after_turn=after_turn,
+        rules=BusyRules(config.agent.busy, config.agent.burst_window_s, config.agent.reanswer_edits),
     )
     workers = SessionWorkers(house.database, runner, process)
     turns.workers = workers
     return workers
+
+
+def _turn_files(house: OpenHouse, delivery: Delivery, models: Models) -> TurnFiles:
+    attachments = Attachments(
+        house.database,
+        house.files,
+        delivery.adapter,
+        max_bytes=house.config.files.max_mb * 2**20,
+        hearing=models.ear,
+    )
+    return TurnFiles(house.database, house.files, delivery, attachments, models.sees, models.mouth)
 
 
 def guarded_memory(house: OpenHouse, render: Render) -> GuardedMemory:
@@ -250,14 +321,34 @@ def guarded_memory(house: OpenHouse, render: Render) -> GuardedMemory:
     return GuardedMemory(house.memory, house.database, approval=approval, render=render)
 
 
-def built_in_tools(house: OpenHouse, models: Models, render: Render = as_it_is) -> tuple[Tool[Any], ...]:
-    """Every tool that a model is given, with these settings."""
+def guarded_skills(house: OpenHouse) -> GuardedSkills:
+    """The skills as models may change them: not in private conversations, nor while memory is paused."""
+    return GuardedSkills(house.skills, house.database, approval=house.config.memory.write_approval)
+
+
+def built_in_tools(
+    house: OpenHouse, models: Models, render: Render = as_it_is, adapter_of: AdapterOf = lambda _: None
+) -> tuple[Tool[Any], ...]:
+    """Every tool that a model is given, with these settings; last those of other packages."""
     settings = house.config.memory
     tools: list[Tool[Any]] = []
     if settings.memory_enabled or settings.user_profile_enabled:
         tools.append(memory_tool(guarded_memory(house, render)))
     tools.append(session_search_tool(house.search, models.auxiliary("session_search")))
+    mask = partial(mask_secrets, secrets=house.config.secrets.values)
+    tools.append(send_file_tool(StoreFileDesk(house.database, house.files, mask)))
+    tools.append(react_tool(Reactions(house.database, adapter_of)))
+    tools.append(remind_tool(StoreReminderDesk(house.database, mask)))
+    if house.config.skills.enabled:
+        tools += skill_tools(guarded_skills(house))
+    tools += load_packaged_tools([tool.name for tool in tools], house.config, tell)
     return tuple(tools)
+
+
+def belongings(house: OpenHouse) -> tuple[Belongings, ...]:
+    """What keeps things of people beside the memory files and state.db: asked when two are joined, when one
+    takes a copy, and when one leaves for good."""
+    return (SkillBelongings(house.skills), FactBelongings(StoreFacts(house.database)))
 
 
 # Platforms. Each adapter is imported when it is configured, since its library takes its time to load.
@@ -275,7 +366,7 @@ def chat_platforms(config: Config) -> list[Platform]:
         "discord": secrets.discord_bot_token,
         "slack": secrets.slack_bot_token,
     }
-    return [
+    ours = [
         Platform(
             name,
             partial(makers[name], config),
@@ -285,6 +376,15 @@ def chat_platforms(config: Config) -> list[Platform]:
         )
         for name in config.platforms_with_token
     ]
+    theirs = [
+        Platform(
+            name,
+            partial(packaged_adapters.make, name, settings, command_specs()),
+            lock_secret=f"{config.home.resolve()}/{name}",
+        )
+        for name, settings in config.platforms.packaged.items()
+    ]
+    return ours + theirs
 
 
 def _telegram(config: Config) -> Adapter:
@@ -317,26 +417,47 @@ def _slack(config: Config) -> Adapter:
         commands=command_specs(),
         base_url=settings.base_url,
         proxy=settings.proxy,
+        prompts=SUGGESTIONS,
     )
 
 
 def web_platform(house: OpenHouse, owner: PersonId, token: str) -> Platform:
-    def make() -> Adapter:
-        from trunkline.adapters.web.adapter import WebAdapter  # noqa: PLC0415
-
-        web = house.config.platforms.web
-        return WebAdapter(web.host, web.port, owner, token, conversations=StoreConversations(house.database))
+    from trunkline.adapters.web.adapter import WebAdapter  # noqa: PLC0415
 
     settings = house.config.platforms.web
-    link = f"Web chat: http://{settings.host}:{settings.port}/?token={token}"
-    return Platform("web", make, lock_secret=str(house.config.home.resolve()), greeting=link)
+    made: list[WebAdapter] = []
+
+    def make() -> Adapter:
+        mask = partial(mask_secrets, secrets=house.config.secrets.values)
+        adapter = WebAdapter(
+            settings.host,
+            settings.port,
+            owner,
+            token,
+            conversations=StoreConversations(house.database, mask),
+            cabinet=StoreCabinet(house.files),
+            commands=command_specs(),
+        )
+        made[:] = [adapter]
+        return adapter
+
+    def greeting() -> str:
+        return f"Web chat: {made[0].link}"
+
+    return Platform("web", make, lock_secret=str(house.config.home.resolve()), greeting=greeting)
 
 
-def _terminal_platform(person: PersonId, conversation: str) -> Platform:
+def _terminal_platform(house: OpenHouse, person: PersonId, conversation: str) -> Platform:
     def make() -> Adapter:
         from trunkline.adapters.terminal import LineReader, TerminalAdapter  # noqa: PLC0415
 
-        return TerminalAdapter(person, conversation=conversation, read_line=LineReader(), console=Console())
+        return TerminalAdapter(
+            person,
+            conversation=conversation,
+            read_line=LineReader(),
+            console=Console(),
+            downloads=house.config.home / "downloads",
+        )
 
     return Platform("terminal", make, lock_secret=f"{person}/{conversation}", thread=conversation)
 

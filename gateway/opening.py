@@ -17,12 +17,21 @@ from trunkline.agent.messages import Message, UserMessage
 from trunkline.agent.prompt import PromptParts, build_system_prompt, compose_user_text
 from trunkline.agent.recall import fence
 from trunkline.agent.scope import Scope
+from trunkline.agent.skills.format import BadSkill
+from trunkline.agent.skills.index import dump_told, render_index
+from trunkline.agent.skills.store import NO_SKILLS, Shelf, SkillPage, SkillStore
 from trunkline.agent.tools.base import Tool
+from trunkline.gateway import again, reactions
+from trunkline.gateway.attachment_lines import Described, describe, is_voice, notes_of
 from trunkline.gateway.clock import now_ms
+from trunkline.gateway.idling import follow, leave_if_idle
+from trunkline.gateway.overhearing import tell_heard
 from trunkline.gateway.payloads import load_inbound
 from trunkline.gateway.platform_hints import HINTS
-from trunkline.gateway.sentences import say
-from trunkline.gateway.state import forgetting, inbox, people, sessions, turns
+from trunkline.gateway.provider_recall import ProviderRecall
+from trunkline.gateway.scheduled import SCHEDULED, tell_model, tell_run
+from trunkline.gateway.skills import called_skill, render_called, spoken, tell_changes
+from trunkline.gateway.state import files, forgetting, inbox, people, sessions, skills_told, turns
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.messages import NewMessage, add_message
 from trunkline.gateway.state.records import Account, InboxRow, Room, Session, SessionKey, scope_of
@@ -47,6 +56,14 @@ class Opened:
     steps: tuple[Message, ...]
     now: datetime
     language: str
+    parts: int = 1
+    """How many messages of the person the question is made of."""
+    model: str = ""
+    """The model asked for this once."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the person about files that can't be used."""
+    has_voice: bool = False
+    """Whether the person spoke instead of writing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +75,11 @@ class Who:
     scope: Scope
     language: str
     now: datetime
+    skills: Shelf = NO_SKILLS
+    called: SkillPage | None = None
+    """The skill that the message calls by its name."""
+    recalled: tuple[str, ...] = ()
+    """What memory providers know for the message."""
 
 
 class NotAdmitted(LookupError):
@@ -101,6 +123,25 @@ class Outdated:
     """The memory was read before something in it was forgotten."""
 
 
+@dataclass(frozen=True, slots=True)
+class NewSessions:
+    """Which model answers in a new session, and after how many silent hours one begins by itself."""
+
+    model: str
+    idle_hours: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a turn may know beside the memory; None for what is off."""
+
+    skills: SkillStore | None = None
+    providers: ProviderRecall | None = None
+
+
+NOTHING_BESIDE = Beside()
+
+
 class Opening:
     """Opens turns. `instructions` are the operator's SOUL.md and AGENTS.md, read when a session begins."""
 
@@ -111,33 +152,74 @@ class Opening:
         tools: Sequence[Tool[Any]],
         *,
         owner: str,
-        model_name: str,
+        new: NewSessions,
         mask: Callable[[str], str],
         instructions: Callable[[], Mapping[str, str]],
+        beside: Beside = NOTHING_BESIDE,
     ) -> None:
         self._database = database
         self._memory = memory
         self._tools = tools
-        self._owner = owner
-        self._model_name = model_name
+        self.owner = owner
+        self._new = new
         self._mask = mask
         self._instructions = instructions
+        self._skills = beside.skills
+        self._providers = beside.providers
 
     async def open(self, rows: Sequence[InboxRow]) -> Opened | None:
         """Begins the turn of these rows, or takes up an interrupted one; None when it has ended meanwhile.
 
         Raises NotAdmitted.
         """
-        inbound = [load_message(row) for row in rows]
+        inbound = [_spoken(load_message(row)) for row in rows]
         while True:
             who = await self._database.read(lambda c: who_is(c, rows[0], inbound[0]))
             forgotten = await self._database.read(lambda c: forgetting.times(c, who.scope))  # noqa: B023
+            who = await self._with_skills(who, inbound)
             known = await self._memory.read(who.scope)
+            who = await self._with_recalled(who, rows[0], inbound, known, forgotten)
             opened = await self._database.write(
                 lambda c: self._unless_forgotten(c, forgotten, rows, inbound, who, known)  # noqa: B023
             )
             if not isinstance(opened, Outdated):
                 return opened
+
+    async def calls_skill(self, row: InboxRow) -> bool:
+        """Whether a command that is none of ours is the name of a skill. Raises NotAdmitted."""
+        message = load_message(row)
+        if self._skills is None:
+            return False
+        who = await self._database.read(lambda c: who_is(c, row, message))
+        shelf = await self._skills.shelf(who.scope)
+        return called_skill(_spoken(message).text, shelf) is not None
+
+    async def _with_skills(self, who: Who, inbound: Sequence[InboundMessage]) -> Who:
+        if self._skills is None:
+            return who
+        shelf = await self._skills.shelf(who.scope)
+        called = next(filter(None, (called_skill(message.text, shelf) for message in inbound)), None)
+        try:
+            page = None if called is None else await self._skills.open(who.scope, called, None)
+        except BadSkill:
+            page = None  # it went or was spoilt this very moment: the model answers without it
+        return replace(who, skills=shelf, called=page)
+
+    async def _with_recalled(
+        self,
+        who: Who,
+        row: InboxRow,
+        inbound: Sequence[InboundMessage],
+        known: MemorySnapshot,
+        forgotten: int,
+    ) -> Who:
+        """Adds what memory providers recall; a turn that goes on or begins again has its exact bytes."""
+        if self._providers is None or row.turn is not None or row.kind in ("retry", "edit"):
+            return who
+        texts = [self._mask(message.text) for message in inbound]
+        return replace(
+            who, recalled=await self._providers.recall(who.scope, row.key, texts, known, forgotten)
+        )
 
     def _unless_forgotten(
         self,
@@ -153,6 +235,13 @@ class Opening:
             return Outdated()
         if rows[0].turn is not None:
             return self._resume(connection, rows[0].turn, who, inbound[0], known)
+        held = inbox.held_of(connection, [row.id for row in rows])
+        inbound = [message for row, message in zip(rows, inbound, strict=True) if row.id in held]
+        rows = [row for row in rows if row.id in held]
+        if not rows:
+            return None  # what was to be answered was deleted meanwhile
+        if rows[0].kind in ("retry", "edit"):
+            return self._begin_again(connection, rows[0], who, inbound[0], known)
         return self._begin(connection, rows, inbound, who, known)
 
     def _begin(
@@ -164,22 +253,37 @@ class Opening:
         known: MemorySnapshot,
     ) -> Opened:
         stamp_ms = now_ms()
-        session = sessions.find_open(connection, rows[0].key)
-        note = None
-        if session is None:
-            session = self._start_session(connection, rows[0].key, who, known, inbound[0], stamp_ms)
+        is_scheduled = rows[0].kind == SCHEDULED
+        session = None if is_scheduled else sessions.find_open(connection, rows[0].key)
+        left = leave_if_idle(connection, rows[0].key, session, self._new.idle_hours, stamp_ms)
+        notes = [] if left is None else [left.tell_model()]
+        if session is None or left is not None:
+            session = self._start_session(
+                connection, rows[0].key, who, known, inbound[0], stamp_ms, scheduled=is_scheduled
+            )
+            if left is not None:
+                follow(connection, left, session.id)
         elif not session.prompt:
             session = self._make_prompt(connection, session, who, known, inbound[0])
         else:
             told = MemorySnapshot.from_json(session.snapshot)
-            note = describe_changes(told, known)
-            if note is not None:
+            changes = describe_changes(told, known)
+            if changes is not None:
+                notes.append(changes)
                 sessions.set_snapshot(connection, session.id, _now_told(known, told).to_json())
+            notes += filter(None, [tell_changes(connection, session.id, who.skills)])
+        notes += reactions.take(connection, rows[0].key)
+        notes += tell_run(inbound[0], who.now) if is_scheduled else tell_model(connection, session)
         history = load_conversation(connection, who.scope, session)
-        text = "\n\n".join(filter(None, (_content(message, who.language) for message in inbound)))
-        user = UserMessage(self._mask(text), self._sent(inbound, text, who, note))
-        turn = turns.begin(connection, session.id, session.stream, who.account.id, self._owner, stamp_ms)
-        add_message(
+        ids = [row.id for row in rows]
+        came = files.came_with(connection, ids)
+        described = describe(list(zip(ids, inbound, strict=True)), came, who.language)
+        sent = self._sent(inbound, described, who, notes)
+        if who.room is not None:
+            sent = tell_heard(connection, session.key, session.id, inbound[0], sent, who.now.tzinfo)
+        user = UserMessage(self._mask(described.content), sent, described.pictures)
+        turn = turns.begin(connection, session.id, session.stream, who.account.id, self.owner, stamp_ms)
+        asked = add_message(
             connection,
             NewMessage(
                 session_id=session.id,
@@ -192,14 +296,35 @@ class Opening:
                 created_ms=stamp_ms,
             ),
         )
-        inbox.attach_turn(connection, [row.id for row in rows], turn.key.turn)
-        return self._opened(turn, session, who, inbound[0], history, user, ())
+        files.attach(connection, ids, asked)
+        inbox.attach_turn(connection, ids, turn.key.turn)
+        opened = self._opened(turn, session, who, inbound[0], history, user, ())
+        afresh = () if left is None else (left.tell_person(who.language),)
+        said = (*described.notes, *afresh)
+        return replace(opened, parts=len(inbound), notes=said, has_voice=described.has_voice)
+
+    def _begin_again(
+        self, connection: Connection, row: InboxRow, who: Who, inbound: InboundMessage, known: MemorySnapshot
+    ) -> Opened | None:
+        """The last turn anew: with the same question, or with the text that it has been changed to."""
+        past = again.past_turn(connection, row, inbound)
+        session = sessions.find_open(connection, row.key)
+        if past is None or session is None:
+            return None
+        if not session.prompt:
+            session = self._make_prompt(connection, session, who, known, inbound)
+        text = None if row.kind == "retry" else again.edited(past.text, inbound, self._mask(inbound.text))
+        new = again.repeat(
+            connection, row, inbound, past, session, who.scope, owner=self.owner, text=text
+        )
+        history = load_conversation(connection, who.scope, session)[:-1]
+        return self._opened(new.row, session, who, new.inbound, history, new.user, ())
 
     def _resume(
         self, connection: Connection, turn_id: int, who: Who, inbound: InboundMessage, known: MemorySnapshot
     ) -> Opened | None:
         """The interrupted turn as its last committed step left it."""
-        turn = turns.resume(connection, turn_id, self._owner)
+        turn = turns.resume(connection, turn_id, self.owner)
         if turn is None:
             return None
         session = sessions.load(connection, turn.session)
@@ -207,8 +332,11 @@ class Opening:
             session = self._make_prompt(connection, session, who, known, inbound)
         user, steps = turns.recorded(connection, turn_id)
         everything = load_conversation(connection, who.scope, session)
-        history = everything[: len(everything) - len(steps) - 1]
-        return self._opened(turn, session, who, inbound, history, user, steps)
+        history = everything[: len(everything) - len(steps) - bool(user.sent)]
+        opened = self._opened(turn, session, who, inbound, history, user, steps)
+        came = files.came_in(connection, turn_id)
+        notes = notes_of(came, who.language)
+        return replace(opened, notes=notes, has_voice=is_voice(came))
 
     def _opened(
         self,
@@ -233,21 +361,26 @@ class Opening:
         known: MemorySnapshot,
         inbound: InboundMessage,
         stamp_ms: int,
+        *,
+        scheduled: bool = False,
     ) -> Session:
         stream = people.stream_of(
             connection,
             account_id=who.account.id,
             room_id=None if who.room is None else who.room.id,
         )
-        return sessions.start(
+        session = sessions.start(
             connection,
             key,
             stream,
             prompt=self._prompt(who, known, inbound),
             snapshot=_now_told(known, MemorySnapshot()).to_json(),
-            model=self._model_name,
+            model=self._new.model,
             now_ms=stamp_ms,
+            kind="scheduled" if scheduled else "",
         )
+        skills_told.put_told(connection, session.id, dump_told(who.skills))
+        return session
 
     def _make_prompt(
         self,
@@ -259,6 +392,7 @@ class Opening:
     ) -> Session:
         """Gives a session its prompt that was begun without one, or lost it to something forgotten."""
         told = _now_told(known, MemorySnapshot())
+        skills_told.put_told(connection, session.id, dump_told(who.skills))
         return sessions.set_prompt(connection, session.id, self._prompt(who, known, inbound), told.to_json())
 
     def _prompt(self, who: Who, known: MemorySnapshot, inbound: InboundMessage) -> str:
@@ -267,22 +401,28 @@ class Opening:
             PromptParts(
                 soul=instructions.get("SOUL.md", ""),
                 guidance=tuple(tool.guidance for tool in self._tools if tool.guidance),
+                skills_index=render_index(who.skills),
                 context=instructions.get("AGENTS.md", ""),
-                platform_hint=HINTS[inbound.platform],
+                platform_hint=HINTS.get(inbound.platform, ""),
                 memory_blocks=render_blocks(known, self._memory.limits),
+                provider_block="" if self._providers is None else self._providers.system_block(who.scope),
                 in_room=who.room is not None,
             )
         )
 
-    def _sent(self, inbound: Sequence[InboundMessage], text: str, who: Who, note: str | None) -> str:
+    def _sent(
+        self, inbound: Sequence[InboundMessage], described: Described, who: Who, notes: list[str]
+    ) -> str:
         reply = inbound[0].reply_to
-        return compose_user_text(
-            self._mask(text),
+        sent = compose_user_text(
+            self._mask(described.content),
             who.now,
             author=None if who.room is None else who.account.label or who.account.user_id,
             quoted=None if reply is None or not reply.text else reply.text,
-            recalled=None if note is None else fence([note]),
+            recalled=fence([*notes, *who.recalled]) or None,
+            documents=[(name, self._mask(text)) for name, text in described.documents],
         )
+        return sent if who.called is None else f"{sent}\n\n{render_called(who.called)}"
 
 
 def _now_told(known: MemorySnapshot, told: MemorySnapshot) -> MemorySnapshot:
@@ -293,10 +433,6 @@ def _now_told(known: MemorySnapshot, told: MemorySnapshot) -> MemorySnapshot:
     )
 
 
-def _content(message: InboundMessage, language: str) -> str:
-    """The text, and a line for each file that came with it."""
-    files = [
-        say("file_unseen", language, name=" ".join((file.name or file.kind.value).split())[:120])
-        for file in message.attachments
-    ]
-    return "\n".join([*([message.text] if message.text else []), *files])
+def _spoken(message: InboundMessage) -> InboundMessage:
+    """A command that is to be a turn, as the person wrote it."""
+    return replace(message, text=spoken(message.command, message.text))

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from trunkline.adapters.base import Adapter, Deliver
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.delivery import Delivery, Line
+from trunkline.gateway.delivery import Delivery, Line, report_doubt
 from trunkline.gateway.locks import Held, claim
 from trunkline.gateway.read_back import CatchUp
 from trunkline.gateway.state import inbox, outbox
@@ -31,7 +31,7 @@ class Platform:
 
     `repeats_safely` is what its limits will say, for `repeatable_ms` after a message was made.
     `thread` names the one conversation the adapter is for, where each is a process of its own (the terminal);
-    such a process does not wait for the lock. `greeting` is told when it is first connected.
+    such a process does not wait for the lock. What `greeting` returns is told when it is first connected.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Platform:
     repeatable_ms: int = outbox.NONCE_HOLDS_MS
     lock_secret: str = ""
     thread: str | None = None
-    greeting: str = ""
+    greeting: Callable[[], str] | None = None
 
 
 class Platforms:
@@ -98,9 +98,9 @@ class Platforms:
             self._delivery.connect(Line(adapter, tenant, platform.thread))
             catch_up.connected(adapter, tenant)
             log.info("connected: %s", platform.name)
-            if greeting:
-                self._tell(greeting)
-                greeting = ""
+            if greeting is not None:
+                self._tell(greeting())
+                greeting = None
 
         def lost() -> None:
             self._delivery.disconnect(platform.name)
@@ -115,7 +115,7 @@ class Platforms:
     def _take_back(self, connection: Connection, platform: Platform) -> None:
         """What processes before this one had in hand waits again; the platform's lock is ours now."""
         inbox.take_back(connection, platform.name, self._process, platform.thread)
-        outbox.take_back(
+        in_doubt = outbox.take_back(
             connection,
             platform.name,
             repeats_safely=platform.repeats_safely,
@@ -123,3 +123,5 @@ class Platforms:
             now_ms=now_ms(),
             thread=platform.thread,
         )
+        for row in in_doubt:
+            report_doubt(connection, row)

@@ -11,7 +11,6 @@ from datetime import datetime
 from trunkline.adapters.base import Adapter, AdapterError, RateLimited, Uncertain
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.delivery import (
-    MAX_MESSAGES,
     SEND_TIMEOUT_S,
     Delivery,
     Destination,
@@ -20,6 +19,7 @@ from trunkline.gateway.delivery import (
     nonce_of,
     payloads,
 )
+from trunkline.gateway.long_answers import PARTS_MOST
 from trunkline.gateway.payloads import load_outbound
 from trunkline.gateway.state import outbox
 from trunkline.gateway.state.database import Database
@@ -49,6 +49,8 @@ class Preview:
         self._text = ""
         self._changed = asyncio.Event()
         self._finishing = False
+        self.has_begun = False
+        """Whether a message of it is on the platform, or on its way."""
         self._ids: dict[int, str] = {}
         self.shown: dict[int, str] = {}
         """The payload that stands on the platform, by place."""
@@ -109,8 +111,8 @@ class Preview:
         began_s = loop.time()
         chunks = await asyncio.to_thread(self._adapter.render, self._text)
         interval_s = max(interval_s, loop.time() - began_s)
-        # The last place is kept for the sentence that the rest is left out.
-        planned = payloads(self._where, chunks[: MAX_MESSAGES - 1])
+        # The last place is kept for the sentence that the rest is in a file.
+        planned = payloads(self._where, chunks[: PARTS_MOST - 1], self._where.while_running)
         try:
             for seq, payload in enumerate(planned):
                 if self.shown.get(seq) == payload or self._finishing:
@@ -129,6 +131,7 @@ class Preview:
         self.shown[seq] = payload
 
     async def _send(self, seq: int, payload: str) -> None:
+        self.has_begun = True
         known = await self._database.read(lambda c: outbox.find(c, self._plan.source, seq))
         if known is not None and known.message_id is not None:
             self._ids[seq] = known.message_id  # a turn that is resumed goes on in the message it had

@@ -14,7 +14,7 @@ def program() -> str:
         return NAME
     called = called.absolute()
     here = Path.cwd()
-    if not called.is_relative_to(here):
+    if here == Path(here.anchor) or not called.is_relative_to(here):
         return str(called)
     shown = str(called.relative_to(here))
     return shown if "/" in shown else f"./{shown}"

@@ -16,6 +16,7 @@ from trunkline.adapters.base import (
     ChatRef,
     Deliver,
     InboundMessage,
+    NotStored,
     RateLimited,
     ReadsBack,
     Rejected,
@@ -38,6 +39,8 @@ PACE_S = 1.5
 TRIES = 5
 FIRST_PAUSE_S = 1.0
 MAX_PAUSE_S = 60.0
+STORE_PAUSE_S = 5.0
+"""Before what was read back is offered again to a database that did not take it."""
 
 Place = tuple[str, str]
 """A chat, and a thread in it or nothing."""
@@ -100,7 +103,12 @@ class CatchUp:
             self._known.set()
             read = 0
             while self._gaps:
-                await self._fill(next(iter(self._gaps)))
+                try:
+                    await self._fill(next(iter(self._gaps)))
+                except NotStored:
+                    log.warning("reading back waits for the database on %s", platform)
+                    await asyncio.sleep(STORE_PAUSE_S)
+                    continue
                 read += 1
                 if read >= READ_AT_ONCE:
                     await asyncio.sleep(PACE_S)

@@ -12,16 +12,19 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
-from trunkline.adapters.base import ChatRef, Chunk, InboundKind, InboundMessage, OutboundMessage
+from trunkline.adapters.base import ChatRef, Chunk, InboundKind, InboundMessage, NotStored, OutboundMessage
 from trunkline.agent.scope import AccountId
 from trunkline.agent.stream_text import clean
-from trunkline.gateway import access, identity
+from trunkline.gateway import access, admission, budgets, changes, identity, linking, rates, reactions
+from trunkline.gateway.budgets import Today
+from trunkline.gateway.buttons import read_press
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.catalogue import BY_NAME
+from trunkline.gateway.labels import plain_label
 from trunkline.gateway.payloads import dump_inbound, dump_outbound
 from trunkline.gateway.sentences import say
 from trunkline.gateway.settings import FileSettings
-from trunkline.gateway.state import codes, inbox, outbox, people, sessions, usage
+from trunkline.gateway.state import codes, heard, inbox, outbox, people, sessions
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.outbox import Plan
@@ -36,7 +39,7 @@ STORE_PAUSE_S = 0.2
 BACKLOG_MS = 5_000
 """A control command that was sent so long before the start was meant for the process before."""
 
-DAY_MS = 86_400_000
+WORTH_A_ROW = (InboundKind.MESSAGE, InboundKind.COMMAND, InboundKind.BUTTON)
 
 JOINED, LEFT = "joined", "left"
 """The text of a membership message; its sender is who joined or left, the bot itself included."""
@@ -74,7 +77,10 @@ class Router:
         self._started_ms = now_ms()
 
     async def accept(self, message: InboundMessage) -> None:
-        """Returns when the message is committed, or is none of ours; a second time it does nothing."""
+        """Returns when the message is committed, or is none of ours; a second time it does nothing.
+
+        Raises NotStored when the database does not take it.
+        """
         stored = await self._store(_cleaned(message))
         if stored.control is not None:
             self._control(stored.control)
@@ -93,7 +99,7 @@ class Router:
             except OperationalError as error:
                 tries += 1
                 if tries == STORE_TRIES:
-                    raise
+                    raise NotStored("A message could not be stored: the database does not take it") from error
                 log.warning("message not stored yet: %s on %s", type(error).__name__, message.platform)
                 await asyncio.sleep(STORE_PAUSE_S)
 
@@ -125,6 +131,8 @@ def store(
     if message.moved_from is not None:
         people.move_room(connection, message.platform, message.realm, message.moved_from, message.chat)
         return NOTHING
+    if message.kind is InboundKind.DELETION:  # the platform has decided who may do that
+        return Stored(wake=changes.note_deletion(connection, message))
     match access.decide(connection, message, settings, stamp_ms):
         case access.Admitted() as admitted:
             return _store_admitted(connection, message, admitted, settings, stamp_ms, started_ms)
@@ -146,25 +154,58 @@ def _store_admitted(
     started_ms: int,
 ) -> Stored:
     account, room = admitted.account, admitted.room
-    if message.kind is InboundKind.MEMBERSHIP:
-        return _note_membership(connection, message, account, room, stamp_ms)
-    if message.kind is InboundKind.EDIT:
-        return _amend(connection, message)
-    if not admitted.addressed or message.kind not in (InboundKind.MESSAGE, InboundKind.COMMAND):
+    if message.kind in (InboundKind.MEMBERSHIP, InboundKind.EDIT, InboundKind.REACTION):
+        return _note(connection, message, admitted, stamp_ms)
+    if message.kind is InboundKind.BUTTON:
+        meant = read_press(connection, message, account, room, stamp_ms)
+        if isinstance(meant, str):
+            return _answer_press(connection, message, admitted, meant, stamp_ms)
+        message = meant
+    if not admitted.addressed or message.kind not in WORTH_A_ROW:
+        if admitted.listens and room is not None and message.text.strip():
+            heard.keep(connection, room.id, account.id, message, stamp_ms)
         return NOTHING
     arrival = _arrival(message, admitted.key, account.id, payload=dump_inbound(message))
     if stamp_ms - arrival.sent_ms > settings.inbox.max_age_s * 1000:
         return _answer_too_late(connection, message, account, arrival, settings, stamp_ms)
-    if message.kind is InboundKind.MESSAGE and _has_spent(connection, account, settings, stamp_ms):
-        return _answer_spent(connection, message, account, arrival, stamp_ms)
-    return _store_new(connection, message, arrival, room, stamp_ms, started_ms)
+    if message.command not in BY_NAME:  # the name of a skill is a turn like any other
+        today = budgets.look(connection, account, room, settings, stamp_ms)
+        if today.is_spent:
+            return _answer_spent(connection, message, account, arrival, today, stamp_ms)
+    return _store_new(connection, message, arrival, admitted, settings, stamp_ms, started_ms)
+
+
+def _note(
+    connection: Connection, message: InboundMessage, admitted: access.Admitted, stamp_ms: int
+) -> Stored:
+    """What needs no answer of its own: somebody came or left, a reaction, an edit."""
+    account = admitted.account
+    if message.kind is InboundKind.MEMBERSHIP:
+        return _note_membership(connection, message, account, admitted.room, stamp_ms)
+    if message.kind is InboundKind.EDIT:
+        edit = _arrival(message, admitted.key, account.id)
+        return Stored(wake=changes.note_edit(connection, message, edit))
+    reactions.note(connection, message, account, stamp_ms)
+    return NOTHING
+
+
+def _answer_press(
+    connection: Connection, message: InboundMessage, admitted: access.Admitted, sentence: str, stamp_ms: int
+) -> Stored:
+    """What came of a press, for the presser alone where others read."""
+    row = inbox.store(
+        connection, _arrival(message, admitted.key, admitted.account.id, state="done"), stamp_ms
+    )
+    in_room = admitted.room is not None
+    return _reply(connection, message, f"i:{row}", sentence, stamp_ms, ephemeral=in_room)
 
 
 def _store_new(
     connection: Connection,
     message: InboundMessage,
     arrival: Arrival,
-    room: Room | None,
+    admitted: access.Admitted,
+    settings: FileSettings,
     stamp_ms: int,
     started_ms: int,
 ) -> Stored:
@@ -172,24 +213,57 @@ def _store_new(
     if (
         message.kind is InboundKind.COMMAND
         and command is None
-        and room is not None
+        and admitted.room is not None
         and not message.mentions_me
     ):
         return NOTHING  # most likely another bot's
     if command is None or not command.control:
-        inbox.store(connection, arrival, stamp_ms)
-        return Stored(wake=arrival.key)
+        return _store_turn(connection, message, arrival, admitted.account, settings, stamp_ms)
     if arrival.sent_ms < started_ms - BACKLOG_MS:
         inbox.store(connection, replace(arrival, state="done", reason="backlog"), stamp_ms)
         return NOTHING
     return Stored(control=inbox.store(connection, arrival, stamp_ms))
 
 
-def _amend(connection: Connection, message: InboundMessage) -> Stored:
-    """An edit changes the message while that waits."""
-    original = f"m:{message.chat}:{message.edited_of}"
-    inbox.amend_waiting(connection, message.platform, message.tenant, original, dump_inbound(message))
-    return NOTHING
+def _store_turn(
+    connection: Connection,
+    message: InboundMessage,
+    arrival: Arrival,
+    account: Account,
+    settings: FileSettings,
+    stamp_ms: int,
+) -> Stored:
+    """Stores what is for a worker, in its order. What comes too fast waits a little; its author is told."""
+    limit = settings.access.messages_per_minute
+    until_ms = rates.held_until(connection, account, arrival.key, limit, stamp_ms)
+    arrival = replace(arrival, not_before_ms=until_ms)
+    said = ""
+    if message.command == "queue" and message.text.strip():
+        said, arrival = "queued", replace(arrival, kind="queued", payload=dump_inbound(_queued(message)))
+    elif message.command == "retry":
+        is_typed = message.kind is InboundKind.COMMAND and message.interaction is not None
+        said, arrival = "retrying" if is_typed else "", replace(arrival, kind="retry")
+    row = inbox.store(connection, arrival, stamp_ms)
+    if until_ms:
+        source = f"l:{account.id}:{until_ms}"
+        told = _reply_once(connection, message, account, source, "rate_limited", stamp_ms, limit=limit)
+        return replace(told, wake=arrival.key)
+    if said:
+        told = _reply_once(connection, message, account, f"i:{row}", said, stamp_ms)
+        return replace(told, wake=arrival.key)
+    return Stored(wake=arrival.key)
+
+
+def _queued(message: InboundMessage) -> InboundMessage:
+    """The words of `/queue` as the message that they are."""
+    return replace(
+        message,
+        kind=InboundKind.MESSAGE,
+        command=None,
+        message_id=None if message.interaction else message.message_id,
+        interaction=None,
+        interaction_expires=None,
+    )
 
 
 def _answer_too_late(
@@ -208,32 +282,38 @@ def _answer_too_late(
     return _reply_once(connection, message, account, source, "too_old", stamp_ms)
 
 
-def _has_spent(connection: Connection, account: Account, settings: FileSettings, stamp_ms: int) -> bool:
-    """Whether a guest has used up what an open house gives each of them for a day (UTC)."""
-    budget, person = settings.access.guest_daily_tokens, account.person
-    if budget is None or person is None or person.role != "guest":
-        return False
-    own = [one.id for one in people.accounts_of(connection, person.id)]
-    return usage.tokens(connection, own, stamp_ms - stamp_ms % DAY_MS) >= budget
-
-
 def _answer_spent(
-    connection: Connection, message: InboundMessage, account: Account, arrival: Arrival, stamp_ms: int
+    connection: Connection,
+    message: InboundMessage,
+    account: Account,
+    arrival: Arrival,
+    today: Today,
+    stamp_ms: int,
 ) -> Stored:
+    """Keeps what nobody pays for, and says so once a day."""
     inbox.store(connection, replace(arrival, state="done", reason="budget"), stamp_ms)
-    source = f"b:{account.id}:{stamp_ms // DAY_MS}"
+    if today.room is not None:
+        source = f"b:r{today.room.id}:{today.since_ms}"
+        return _reply_once(connection, message, account, source, "room_budget_spent", stamp_ms)
+    source = f"b:{account.id}:{today.since_ms}"
     return _reply_once(connection, message, account, source, "budget_spent", stamp_ms)
 
 
 def _reply_once(
-    connection: Connection, message: InboundMessage, account: Account, source: str, key: str, stamp_ms: int
+    connection: Connection,
+    message: InboundMessage,
+    account: Account,
+    source: str,
+    key: str,
+    stamp_ms: int,
+    **fields: object,
 ) -> Stored:
     """A sentence of ours, unless it went out under this source already."""
     if outbox.find(connection, source, 0) is not None:
         return NOTHING
     person = account.person
     language = person.language if person is not None and person.language else message.language
-    return _reply(connection, message, source, say(key, language), stamp_ms)
+    return _reply(connection, message, source, say(key, language, **fields), stamp_ms)
 
 
 def _note_membership(
@@ -254,20 +334,32 @@ def _answer_stranger(
     if message.kind not in (InboundKind.MESSAGE, InboundKind.COMMAND):
         return NOTHING
     language = message.language
-    sentence: str | None = None
-    if codes.looks_like_code(message.text):
-        claimed = identity.claim_owner(connection, account, message.text, stamp_ms)
-        if isinstance(claimed, identity.Approved):
-            sentence = say("setup_done", language, name=claimed.person.name or claimed.person.slug)
-        elif claimed.locked_until_ms:
-            sentence = say("code_locked", language)
+    sentence, told = _take_word(connection, message, account, stamp_ms), None
     if sentence is None:
         code = codes.issue(connection, "pair", account.id, stamp_ms)
+        told = None if code is None else admission.tell_owner(connection, account, stamp_ms)
         sentence = None if code is None else say("pair", language, code=code)
     row = inbox.store(connection, _arrival(message, key, account.id, state="done"), stamp_ms)
     if sentence is None:
         return NOTHING
-    return _reply(connection, message, f"i:{row}", sentence, stamp_ms)
+    replied = _reply(connection, message, f"i:{row}", sentence, stamp_ms)
+    return replied if told is None else Stored(send_to=(*replied.send_to, (told.platform, told.chat)))
+
+
+def _take_word(
+    connection: Connection, message: InboundMessage, account: Account, stamp_ms: int
+) -> str | None:
+    """What a stranger is told who sent the set-up code, a code of `/link`, or a word to one they sent."""
+    language = message.language
+    if codes.looks_like_code(message.text):
+        claimed = identity.claim_owner(connection, account, message.text, stamp_ms)
+        if isinstance(claimed, identity.Approved):
+            return say("setup_done", language, name=claimed.person.name or claimed.person.slug)
+        if claimed.locked_until_ms:
+            return say("code_locked", language)
+    if message.kind is InboundKind.COMMAND and message.command not in ("link", "start"):
+        return None
+    return linking.take_word_of_stranger(connection, account, message.text, language, stamp_ms)
 
 
 def _store_in_closed_room(
@@ -292,7 +384,8 @@ def _store_in_closed_room(
     if place is None:
         return NOTHING
     people.change_room(connection, room.id, reported=True)
-    sentence = say("room_found", title=room.title or room.chat, platform=room.platform)
+    title = plain_label(room.title, 80) or room.chat
+    sentence = say("room_found", title=title, platform=room.platform)
     notice = OutboundMessage(ChatRef(place.chat, place.thread or None), Chunk(sentence), quiet=True)
     where = Plan(f"r:{room.id}", place.platform, place.tenant, place.chat, place.thread)
     outbox.plan(connection, where, [dump_outbound(notice)], stamp_ms)
@@ -300,11 +393,18 @@ def _store_in_closed_room(
 
 
 def _reply(
-    connection: Connection, message: InboundMessage, source: str, sentence: str, stamp_ms: int
+    connection: Connection,
+    message: InboundMessage,
+    source: str,
+    sentence: str,
+    stamp_ms: int,
+    *,
+    ephemeral: bool = False,
 ) -> Stored:
     to = ChatRef(message.chat, message.thread, message.interaction, message.interaction_expires)
     where = Plan(source, message.platform, message.tenant, message.chat, message.thread or "")
-    outbox.plan(connection, where, [dump_outbound(OutboundMessage(to, Chunk(sentence)))], stamp_ms)
+    reply = OutboundMessage(to, Chunk(sentence), ephemeral=ephemeral)
+    outbox.plan(connection, where, [dump_outbound(reply)], stamp_ms)
     return Stored(send_to=((message.platform, message.chat),))
 
 
@@ -320,7 +420,8 @@ def _arrival(
         key=key,
         inbox_key=message.key,
         account=account,
-        kind=message.kind.value,
+        # A press that was stored as such stands for a command.
+        kind="command" if message.kind is InboundKind.BUTTON else message.kind.value,
         payload=payload,
         sent_ms=int(message.sent_at.timestamp() * 1000),
         state=state,

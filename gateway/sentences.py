@@ -3,7 +3,16 @@
 from datetime import date
 
 from trunkline.agent.model import FailureKind
+from trunkline.gateway.sentences_compaction import COMPACTION_SENTENCES
+from trunkline.gateway.sentences_files import FILE_SENTENCES
+from trunkline.gateway.sentences_help import HELP_SENTENCES
 from trunkline.gateway.sentences_memory import MEMORY_SENTENCES
+from trunkline.gateway.sentences_people import PEOPLE_HELP, PEOPLE_SENTENCES
+from trunkline.gateway.sentences_providers import PROVIDER_SENTENCES
+from trunkline.gateway.sentences_reminders import REMINDER_HELP, REMINDER_SENTENCES
+from trunkline.gateway.sentences_skills import SKILL_SENTENCES
+from trunkline.gateway.sentences_surfaces import SURFACE_SENTENCES
+from trunkline.gateway.sentences_turns import TURN_HELP, TURN_SENTENCES
 
 CATALOGUE: dict[str, tuple[str, str]] = {
     # Access
@@ -81,14 +90,22 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     "usage": ("What you used in the last 30 days:", "最近 30 天的用量："),
     "usage_none": ("You used nothing in the last 30 days.", "最近 30 天没有用量。"),
     "usage_line": (
-        "- {purpose}: {calls} calls, {prompt} prompt tokens ({cached} cached), {completion} answer tokens",
-        "- {purpose}：{calls} 次调用，提示词 {prompt} token（缓存 {cached}），回答 {completion} token",
+        "- {purpose}: {calls}, {prompt} prompt tokens ({cached} cached), {completion} answer tokens",
+        "- {purpose}：{calls}，提示词 {prompt} token（缓存 {cached}），回答 {completion} token",
     ),
     "budget_spent": (
         "You have used today's share of the model. Write again tomorrow.",
         "你今天的模型用量已经用完，请明天再来。",
     ),
+    **HELP_SENTENCES,
+    **COMPACTION_SENTENCES,
     **MEMORY_SENTENCES,
+    **PROVIDER_SENTENCES,
+    **REMINDER_SENTENCES,
+    **SKILL_SENTENCES,
+    **SURFACE_SENTENCES,
+    **TURN_SENTENCES,
+    **PEOPLE_SENTENCES,
     "sessions_none": ("No conversations yet.", "还没有对话。"),
     "sessions": ("Your latest conversations:", "最近的对话："),
     "sessions_here": ("this one", "当前对话"),
@@ -136,10 +153,7 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "搜索失败了；内容没有丢失。`trunkline db check` 会显示原因。",
     ),
     # Turns
-    "file_unseen": (
-        "[{name}: the file was received; I can't read files of this kind yet]",
-        "[{name}：文件已收到；我暂时还不能读取这类文件]",
-    ),
+    **FILE_SENTENCES,
     "answer_in_doubt": (
         "A part of my last answer may not have arrived. Ask me again if you miss it.",
         "我上一条回答可能有一部分没有送到。如果没看到，请再问我一次。",
@@ -259,6 +273,12 @@ PURPOSES = {
 }
 
 HELP: dict[str, tuple[str, str]] = {
+    "compress": (
+        "put the older part of a long conversation into a summary",
+        "把较长对话的前面部分变成摘要",
+    ),
+    **TURN_HELP,
+    "skills": ("ways of working that I keep; look after them", "查看和管理我记下的做法（技能）"),
     "start": ("say hello", "打个招呼"),
     "help": ("list the commands", "列出命令"),
     "new": ("start a fresh conversation", "开始新的对话"),
@@ -274,6 +294,8 @@ HELP: dict[str, tuple[str, str]] = {
     "search": ("find something said before", "查找以前说过的话"),
     "approve": ("let somebody in by their code", "凭验证码让某人加入"),
     "allow": ("let me talk in this group", "让我在这个群里说话"),
+    **PEOPLE_HELP,
+    **REMINDER_HELP,
 }
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 from sqlalchemy.exc import OperationalError
 
 from trunkline.agent.scope import AccountId
+from trunkline.gateway.bursts import lease_whole
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.state import inbox
 from trunkline.gateway.state.database import Database
@@ -32,12 +33,26 @@ class RunningTurn:
     def __init__(self, author: AccountId) -> None:
         self.author = author
         self.stopped = False
+        self.arrived = asyncio.Event()
+        """Set whenever something new waits under the turn's key."""
         self._task: asyncio.Task[None] | None = None
 
     def watch(self, task: asyncio.Task[None]) -> None:
         self._task = task
         if self.stopped:
             task.cancel()
+
+    def restart(self) -> bool:
+        """Ends the model's task, to be followed by another; false when it has ended already."""
+        if self.stopped or self._task is None or self._task.done():
+            return False
+        self._task.cancel()
+        self._task = None
+        return True
+
+    def release(self) -> None:
+        """Nothing runs for the moment: a stop counts for what is watched next."""
+        self._task = None
 
     def stop(self) -> bool:
         """False when the model has said its last word already."""
@@ -91,7 +106,9 @@ class SessionWorkers:
 
     async def sweep(self, platform: str, tenant: str, thread: str | None = None) -> None:
         """Wakes every key of a connected platform that has something waiting."""
-        for key in await self._database.read(lambda c: inbox.waiting_keys(c, platform, tenant, thread)):
+        for key in await self._database.read(
+            lambda c: inbox.waiting_keys(c, platform, tenant, thread, now_ms=now_ms())
+        ):
             self.wake(key)
 
     def wake(self, key: SessionKey) -> None:
@@ -101,6 +118,8 @@ class SessionWorkers:
         worker = self._workers.get(key)
         if worker is not None:
             worker.set()
+            if key in self._running:
+                self._running[key].arrived.set()
             return
         worker = asyncio.Event()
         self._workers[key] = worker
@@ -133,13 +152,17 @@ class SessionWorkers:
             while not self._closing:
                 woken.clear()
                 try:
-                    rows = await self._database.write(lambda c: inbox.lease(c, key, self._owner, now_ms()))
+                    rows, wait_s = await self._database.write(
+                        lambda c: lease_whole(c, key, self._owner, now_ms())
+                    )
                 except Exception:  # boundary: session worker
                     log.exception("database failed: session on %s waits", key.platform)
                     await asyncio.sleep(PAUSE_S)
                     continue
                 if rows:
                     await self._take_turn(key, rows)
+                elif wait_s:
+                    await _wait(woken, wait_s)
                 elif not woken.is_set():
                     return
         finally:
@@ -148,7 +171,7 @@ class SessionWorkers:
 
     async def _take_turn(self, key: SessionKey, rows: Sequence[InboxRow]) -> None:
         running = RunningTurn(rows[0].account)
-        if rows[0].kind == "message":
+        if rows[0].kind != "command":
             self._running[key] = running
         try:
             async with self._slots:
@@ -176,3 +199,12 @@ class SessionWorkers:
                 log.warning("failed rows not given back yet: %s", type(error).__name__)
             else:
                 return
+
+
+async def _wait(woken: asyncio.Event, seconds: float) -> None:
+    """Waits, but not when something new came meanwhile."""
+    try:
+        async with asyncio.timeout(seconds):
+            await woken.wait()
+    except TimeoutError:
+        return

@@ -9,15 +9,19 @@ from zoneinfo import available_timezones
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
     ValidationError,
     model_validator,
 )
 
+from trunkline.gateway import packaged_adapters
 from trunkline.gateway.config_faults import ConfigError, Fault, faults_of
+from trunkline.gateway.provider_settings import provider_faults
+from trunkline.gateway.settings_mcp import Mcp
+from trunkline.gateway.settings_types import Duration, Section, Url, one_or_many
 
 Platform = Literal["telegram", "discord", "slack"]
 Role = Literal["owner", "admin", "member", "guest"]
@@ -27,30 +31,11 @@ _RESERVED_SLUGS = frozenset({"rooms", "shared", "local"})
 _NUMBER = re.compile(r"[1-9][0-9]{0,19}")
 _SLACK_USER = re.compile(r"[TE][A-Z0-9]+/[UW][A-Z0-9]+")
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|)")
-_UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def _one_or_many(value: object) -> object:
-    return value if isinstance(value, (list, tuple)) else (value,)
 
 
 def _as_text(value: object) -> object:
     """Ids look like numbers in YAML; they are text to us."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _parse_duration(value: object) -> object:
-    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    if isinstance(value, str) and not found:
-        raise ValueError("give a time such as 25s, 10m, 12h or 2d")
-    return float(found[1]) * _UNIT_S[found[2]] if found else value
-
-
-def _parse_url(value: object) -> object:
-    if isinstance(value, str) and not re.match(r"https?://[^\s/]+", value):
-        raise ValueError("give a whole address that begins with http:// or https://")
-    return value.rstrip("/") if isinstance(value, str) else value
 
 
 def _check_id(pattern: re.Pattern[str], advice: str) -> BeforeValidator:
@@ -79,20 +64,12 @@ def _expand_home(path: Path | None) -> Path | None:
     return path.expanduser() if path else None
 
 
-Url = Annotated[str, BeforeValidator(_parse_url)]
-Duration = Annotated[float, BeforeValidator(_parse_duration), Field(gt=0)]
 NumericId = Annotated[
     str, _check_id(_NUMBER, "give the numeric user id, not a @name; the person sees it with /whoami")
 ]
 SlackId = Annotated[str, _check_id(_SLACK_USER, "give team and member id, such as T0AB12/U0CD34")]
-NumericIds = Annotated[tuple[NumericId, ...], BeforeValidator(_one_or_many)]
-SlackIds = Annotated[tuple[SlackId, ...], BeforeValidator(_one_or_many)]
-
-
-class Section(BaseModel):
-    """One block of the file. Unknown keys are errors; values can't be changed afterwards."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True)
+NumericIds = Annotated[tuple[NumericId, ...], BeforeValidator(one_or_many)]
+SlackIds = Annotated[tuple[SlackId, ...], BeforeValidator(one_or_many)]
 
 
 class ModelChoice(Section):
@@ -103,6 +80,7 @@ class ModelChoice(Section):
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
     tool_calls: Literal["auto", "native", "schema"] = "auto"
     context_tokens: int | None = Field(default=None, ge=1024)
+    vision: bool | Literal["auto"] = "auto"
 
     @model_validator(mode="before")
     @classmethod
@@ -121,30 +99,43 @@ class MainModel(ModelChoice):
     fallback: tuple[ModelChoice, ...] = ()
 
 
+class SpeechModel(ModelChoice):
+    """A model that speaks, and the voice it has."""
+
+    voice: str = "alloy"
+
+
 class Auxiliary(Section):
-    """Models for side work; None means the main one."""
+    """Models for side work; None means the main one, but for the two of sound, which are then off."""
 
     title: ModelChoice | None = None
     session_search: ModelChoice | None = None
     review: ModelChoice | None = None
     compaction: ModelChoice | None = None
+    transcription: ModelChoice | None = None
+    speech: SpeechModel | None = None
 
 
 Purpose = Literal["title", "session_search", "review", "compaction"]
 
 
 class Telegram(Section):
+    """`ack_reaction`: an emoji on each message when its answer begins; empty is none."""
+
     proxy: Url | None = None
     base_url: Url | None = None
+    ack_reaction: str = Field(default="", max_length=8)
 
 
 class Discord(Section):
     proxy: Url | None = None
+    ack_reaction: str = Field(default="", max_length=8)
 
 
 class Slack(Section):
     proxy: Url | None = None
     base_url: Url | None = None
+    ack_reaction: str = Field(default="", max_length=8)
 
 
 class Web(Section):
@@ -153,10 +144,41 @@ class Web(Section):
 
 
 class Platforms(Section):
+    """The platforms of ours, and sections of those that installed packages bring."""
+
+    _packaged: dict[str, Mapping[str, object]] = PrivateAttr(default_factory=dict)
+
     telegram: Telegram = Telegram()
     discord: Discord = Discord()
     slack: Slack = Slack()
     web: Web = Web()
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _set_packaged_apart(cls, value: object, ours: ModelWrapValidatorHandler[Self]) -> Self:
+        known = packaged_adapters.installed() if isinstance(value, Mapping) else {}
+        theirs = {name: value[name] for name in known if name in value and name not in cls.model_fields}  # type: ignore[operator,index]
+        if not theirs:
+            return ours(value)
+        platforms = ours({name: section for name, section in value.items() if name not in theirs})  # type: ignore[attr-defined]
+        for name, section in theirs.items():
+            if not isinstance(section, Mapping | None):
+                raise ValueError(f"give {name} a block of settings, not a single value")
+            platforms._packaged[name] = dict(section or {})
+        return platforms
+
+    def ack_reaction_on(self, platform: str) -> str:
+        chosen = {
+            "telegram": self.telegram.ack_reaction,
+            "discord": self.discord.ack_reaction,
+            "slack": self.slack.ack_reaction,
+        }
+        return chosen.get(platform, "")
+
+    @property
+    def packaged(self) -> Mapping[str, Mapping[str, object]]:
+        """The sections of platforms that other packages bring, unread."""
+        return self._packaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +190,18 @@ class AccountRef:
     user_id: str
 
 
-class PersonEntry(Section):
+class Budget(Section):
+    """What may be used in a day: tokens, and US dollars by the prices of the file. None: as much as it takes."""
+
+    daily_tokens: int | None = Field(default=None, ge=1)
+    daily_cost: float | None = Field(default=None, gt=0)
+
+    @property
+    def is_set(self) -> bool:
+        return self.daily_tokens is not None or self.daily_cost is not None
+
+
+class PersonEntry(Budget):
     """A person the file names, with their accounts."""
 
     role: Role = "member"
@@ -189,15 +222,20 @@ class PersonEntry(Section):
         )
 
 
-class Access(Section):
-    """What happens when somebody unknown writes in a direct chat."""
+class Access(Budget):
+    """What happens when somebody unknown writes in a direct chat, and what each person may use in a day.
+
+    The budget is that of members and admins; guests have their own.
+    """
 
     unknown: Literal["pair", "ignore", "open"] = "pair"
     guest_daily_tokens: int | None = Field(default=None, ge=1)
+    messages_per_minute: int = Field(default=20, ge=0, le=10_000)
+    guest_daily_cost: float | None = Field(default=None, gt=0)
 
     @model_validator(mode="after")
     def _open_has_a_budget(self) -> Self:
-        if self.unknown == "open" and self.guest_daily_tokens is None:
+        if self.unknown == "open" and self.guest_daily_tokens is None and self.guest_daily_cost is None:
             raise ValueError("'open' lets anybody spend your money: set access.guest_daily_tokens too")
         return self
 
@@ -209,15 +247,23 @@ class RoomRef:
     chat: str
 
 
-class RoomEntry(Section):
-    """A room that is allowed. `sessions`: one for the whole room, or one per person in it."""
+class RoomEntry(Budget):
+    """A room that is allowed. `sessions`: one for the whole room, or one per person in it.
+
+    Where it has a budget, the room pays for what is asked in it, not the asker.
+    """
 
     free: bool = False
     sessions: Literal["room", "person"] = "room"
+    listen: bool = False
+    wake_words: Annotated[tuple[str, ...], BeforeValidator(one_or_many)] = ()
 
 
 class Memory(Section):
-    """`review_every` counts user turns; 0 is off. Limits are characters."""
+    """`review_every` counts user turns; 0 is off. Limits are characters.
+
+    `recall_timeout_s` is how long a turn waits for the memory providers, all of them together.
+    """
 
     memory_enabled: bool = True
     user_profile_enabled: bool = True
@@ -226,7 +272,8 @@ class Memory(Section):
     review_every: int = Field(default=10, ge=0)
     write_approval: bool = False
     notifications: bool = True
-    provider: Annotated[tuple[str, ...], BeforeValidator(_one_or_many)] = ()
+    provider: Annotated[tuple[str, ...], BeforeValidator(one_or_many)] = ()
+    recall_timeout_s: Duration = Field(default=3.0, alias="recall_timeout")
 
 
 class Sessions(Section):
@@ -254,7 +301,29 @@ class DatabaseSettings(Section):
 
 
 class Agent(Section):
+    """`busy`: what its author's next message does to a running answer.
+
+    `reanswer_edits`: where the answer to a message changes with it, in direct chats, in rooms too, or never.
+    """
+
     max_rounds: int = Field(default=24, ge=1, le=200)
+    busy: Literal["steer", "queue", "interrupt"] = "steer"
+    burst_window_s: Duration = Field(default=0.8, alias="burst_window")
+    reanswer_edits: Literal["direct", "everywhere", "never"] = "direct"
+
+
+class Skills(Section):
+    """`review_rounds` counts steps with tool calls, 0 is off; `curator` looks after unused ones weekly."""
+
+    enabled: bool = True
+    review_rounds: int = Field(default=10, ge=0)
+    curator: bool = True
+
+
+class ToolEntry(Section):
+    """Who may use a tool that an installed package brings: people by name, or everyone, in rooms too."""
+
+    allow: Annotated[tuple[str, ...], BeforeValidator(one_or_many)] = ()
 
 
 class Shutdown(Section):
@@ -263,6 +332,12 @@ class Shutdown(Section):
 
 class Inbox(Section):
     max_age_s: Duration = Field(default=12 * 3600.0, alias="max_age")
+
+
+class Files(Section):
+    """`max_mb`: the largest file that is fetched."""
+
+    max_mb: int = Field(default=20, ge=1, le=50)
 
 
 class Logs(Section):
@@ -279,21 +354,30 @@ class Price(Section):
 
 
 class FileSettings(Section):
-    """The whole of config.yaml. A key of `rooms` is platform/chat, on Slack slack/team/chat."""
+    """The whole of config.yaml. A key of `rooms` is platform/chat, on Slack slack/team/chat.
+
+    `models` may be chosen for one conversation by /model, as the main one and its fallbacks may.
+    """
 
     model: MainModel = MainModel()
+    models: tuple[ModelChoice, ...] = ()
     auxiliary: Auxiliary = Auxiliary()
     platforms: Platforms = Platforms()
     people: Mapping[str, PersonEntry] = Field(default_factory=dict)
     access: Access = Access()
     rooms: Mapping[str, RoomEntry] = Field(default_factory=dict)
     memory: Memory = Memory()
+    providers: Mapping[str, Mapping[str, object]] = Field(default_factory=dict)
     sessions: Sessions = Sessions()
     search: Search = Search()
     database: DatabaseSettings = DatabaseSettings()
     agent: Agent = Agent()
+    skills: Skills = Skills()
+    tools: Mapping[str, ToolEntry] = Field(default_factory=dict)
+    mcp: Mcp = Mcp()
     shutdown: Shutdown = Shutdown()
     inbox: Inbox = Inbox()
+    files: Files = Files()
     logs: Logs = Logs()
     prices: Mapping[str, Price] = Field(default_factory=dict)
 
@@ -315,6 +399,7 @@ def parse_settings(settings: Mapping[str, object]) -> FileSettings:
     except ValidationError as error:
         raise ConfigError([*faults_of(error, FileSettings), *faults]) from error
     faults += _shared_faults(parsed)
+    faults += provider_faults(parsed.memory.provider, parsed.providers)
     if faults:
         raise ConfigError(faults)
     return parsed

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import aiohttp
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, RootModel, ValidationError
 
 TELEGRAM_URL = "https://api.telegram.org"
 DISCORD_URL = "https://discord.com/api/v10"
@@ -17,8 +17,37 @@ _TELEGRAM_TOKEN = re.compile(r"\d+:[A-Za-z0-9_-]+")
 _TIMEOUT = aiohttp.ClientTimeout(total=15)
 # Application flags, as Discord's API reference lists them: message content, for large and for small bots.
 _MESSAGE_CONTENT_FLAGS = 1 << 18 | 1 << 19
-# View channels, send messages, send in threads, read history (which replies need): all that is used.
-_DISCORD_PERMISSIONS = 1 << 10 | 1 << 11 | 1 << 38 | 1 << 16
+DISCORD_RIGHTS = {
+    "View Channels": 1 << 10,
+    "Send Messages": 1 << 11,
+    "Send Messages in Threads": 1 << 38,
+    "Read Message History": 1 << 16,  # replies need it
+    "Attach Files": 1 << 15,
+    "Add Reactions": 1 << 6,
+}
+"""All that is used, by the name in Discord's invite page."""
+_ADMINISTRATOR = 1 << 3
+SLACK_SCOPES = frozenset(
+    {
+        "app_mentions:read",
+        "assistant:write",
+        "channels:history",
+        "channels:read",
+        "chat:write",
+        "commands",
+        "files:read",
+        "files:write",
+        "groups:history",
+        "groups:read",
+        "im:history",
+        "mpim:history",
+        "reactions:read",
+        "reactions:write",
+        "users:read",
+    }
+)
+"""Those of deploy/slack-manifest.yaml; the platform tells which an installation has."""
+_SERVERS_NAMED = 5
 
 
 class TokenRefused(Exception):
@@ -47,6 +76,15 @@ class _DiscordApplication(BaseModel):
     id: str
     name: str
     flags: int = 0
+
+
+class _DiscordServer(BaseModel):
+    name: str
+    permissions: int = 0
+
+
+class _DiscordServers(RootModel[list[_DiscordServer]]):
+    """The servers the bot is in, each with what it may do there."""
 
 
 class _SlackReply(BaseModel):
@@ -90,14 +128,32 @@ async def check_discord(token: str, base_url: str | None = None, proxy: str | No
     application = _parse("Discord", _DiscordApplication, answer)
     invite = (
         "Invite it to a server with https://discord.com/oauth2/authorize?scope=bot+applications.commands"
-        f"&client_id={application.id}&permissions={_DISCORD_PERMISSIONS}"
+        f"&client_id={application.id}&permissions={sum(DISCORD_RIGHTS.values())}"
     )
     intent = (
         "Turn on Message Content Intent in the developer portal: your application, Bot, Privileged Gateway"
         " Intents. Without it Discord refuses the connection."
     )
     readable = application.flags & _MESSAGE_CONTENT_FLAGS
-    return Accepted(application.name, (invite,) if readable else (intent, invite))
+    lacking = await _lacking_rights(base_url or DISCORD_URL, proxy, f"Bot {token}")
+    return Accepted(application.name, (*lacking, invite) if readable else (intent, *lacking, invite))
+
+
+async def _lacking_rights(base: str, proxy: str | None, authorization: str) -> tuple[str, ...]:
+    """A sentence for each server in which the bot may not do all that it does; none where nobody tells."""
+    try:
+        status, answer = await _ask(
+            "Discord", "GET", f"{base}/users/@me/guilds", proxy=proxy, authorization=authorization
+        )
+        servers = _DiscordServers.model_validate(answer).root if status == 200 else []
+    except (TokenRefused, ValidationError):
+        return ()
+    told = []
+    for server in servers[:_SERVERS_NAMED]:
+        missing = [name for name, bit in DISCORD_RIGHTS.items() if not server.permissions & bit]
+        if missing and not server.permissions & _ADMINISTRATOR:
+            told.append(f"In “{server.name}” it lacks the rights {', '.join(missing)}: invite it again.")
+    return tuple(told)
 
 
 async def check_slack(
@@ -109,28 +165,45 @@ async def check_slack(
     if not app_token.startswith("xapp-"):
         raise TokenRefused("Slack's app-level token begins with xapp-: Basic Information, App-Level Tokens.")
     base = (base_url or SLACK_URL).rstrip("/")
-    who = await _ask_slack(f"{base}/auth.test", bot_token, proxy)
+    who, granted = await _ask_slack(f"{base}/auth.test", bot_token, proxy)
     if not who.ok:
         raise TokenRefused(
             f"Slack refuses the bot token ({who.error}). Copy it again from OAuth & Permissions, after"
             " installing the app to the workspace."
         )
-    socket = await _ask_slack(f"{base}/apps.connections.open", app_token, proxy)
+    socket, _ = await _ask_slack(f"{base}/apps.connections.open", app_token, proxy)
     if not socket.ok:
         raise TokenRefused(
             f"Slack refuses the app-level token ({socket.error}). It needs the scope connections:write, and"
             " Socket Mode must be on."
         )
-    return Accepted(f"{who.user} in {who.team}")
+    missing = sorted(SLACK_SCOPES - granted) if granted else []
+    advice = (
+        f"It lacks the scopes {', '.join(missing)}: add them under OAuth & Permissions (or paste"
+        " deploy/slack-manifest.yaml under App Manifest) and install the app again."
+    )
+    return Accepted(f"{who.user} in {who.team}", (advice,) if missing else ())
 
 
-async def _ask_slack(url: str, token: str, proxy: str | None) -> _SlackReply:
-    _, answer = await _ask("Slack", "POST", url, proxy=proxy, authorization=f"Bearer {token}")
-    return _parse("Slack", _SlackReply, answer)
+async def _ask_slack(url: str, token: str, proxy: str | None) -> tuple[_SlackReply, frozenset[str]]:
+    """The answer, and the scopes that the token has, where the platform tells."""
+    headers: dict[str, str] = {}
+    _, answer = await _ask(
+        "Slack", "POST", url, proxy=proxy, authorization=f"Bearer {token}", headers_into=headers
+    )
+    told = headers.get("x-oauth-scopes", "")
+    scopes = frozenset(scope.strip() for scope in told.split(",") if scope.strip())
+    return _parse("Slack", _SlackReply, answer), scopes
 
 
 async def _ask(
-    platform: str, method: str, url: str, *, proxy: str | None, authorization: str | None = None
+    platform: str,
+    method: str,
+    url: str,
+    *,
+    proxy: str | None,
+    authorization: str | None = None,
+    headers_into: dict[str, str] | None = None,
 ) -> tuple[int, Any]:
     headers = {"Authorization": authorization} if authorization else {}
     try:
@@ -138,6 +211,8 @@ async def _ask(
             aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True) as http,
             http.request(method, url, headers=headers, proxy=proxy, allow_redirects=False) as response,
         ):
+            if headers_into is not None:
+                headers_into.update((name.lower(), value) for name, value in response.headers.items())
             return response.status, await response.json(content_type=None)
     except (aiohttp.ClientError, TimeoutError, ValueError):
         # `from None`: the library's text holds the address, and Telegram's address holds the token.

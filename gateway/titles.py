@@ -6,14 +6,16 @@ A title that can't be had is left out: the session's first words stand in its pl
 import asyncio
 import logging
 import re
+from collections.abc import Callable
 from contextlib import aclosing
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
 
+from trunkline.adapters.base import Adapter, AdapterError, ChatRef, Entitles, InboundMessage
 from trunkline.agent.messages import UserMessage
 from trunkline.agent.model import ModelClient, ModelDone, ModelFailure, ModelRequest
 from trunkline.agent.recall import disarm
+from trunkline.gateway.beside_turns import contained
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.opening import Opened
 from trunkline.gateway.state import reviews, session_titles, turns
@@ -44,9 +46,18 @@ _AROUND = " \t#*_`~\"'“”„‘’«»「」『』《》.。"
 
 
 class Titles:
-    """The titles that one process makes. `run` owns their tasks; what it is cancelled at stays untitled."""
+    """The titles that one process makes. `run` owns their tasks; what it is cancelled at stays untitled.
 
-    def __init__(self, database: Database, model: ModelClient) -> None:
+    `adapter_of` gives a platform's adapter while it is connected.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        model: ModelClient,
+        adapter_of: Callable[[str], Adapter | None] = lambda _: None,
+    ) -> None:
+        self._adapter_of = adapter_of
         self._database = database
         self._model = model
         self._waiting: set[str] = set()
@@ -67,7 +78,7 @@ class Titles:
             log.info("title left out: too many at once")
             return
         self._waiting.add(session.public_id)
-        self._group.create_task(self._give(opened), name="title")
+        self._group.create_task(contained(self._give(opened), log, "title"), name="title")
 
     async def _give(self, opened: Opened) -> None:
         session, scope = opened.session.public_id, opened.scope
@@ -84,10 +95,6 @@ class Titles:
                 log.info("no title: %s", end.kind)
         except TimeoutError:
             log.info("no title: timed out")
-        except DBAPIError as error:
-            log.warning("title failed: %s", type(error).__name__)
-        except Exception as error:  # boundary: like a session worker, a title must not take others with it
-            log.exception("title failed: %s", type(error).__name__)
         finally:
             self._waiting.discard(session)
 
@@ -118,6 +125,18 @@ class Titles:
             session_titles.set_title(connection, scope, session, title, replaces=False)
 
         await self._database.write(work)
+        await self._show(opened.inbound, title)
+
+    async def _show(self, inbound: InboundMessage, title: str) -> None:
+        """Over the conversation itself, where the platform has a place for it; a courtesy."""
+        adapter = self._adapter_of(inbound.platform)
+        if not title or not isinstance(adapter, Entitles):
+            return
+        try:
+            async with asyncio.timeout(TITLE_TIMEOUT_S):
+                await adapter.entitle(ChatRef(inbound.chat, inbound.thread), title)
+        except (AdapterError, TimeoutError) as error:
+            log.info("title not shown: %s on %s", type(error).__name__, inbound.platform)
 
 
 def read_title(reply: str) -> str:

@@ -14,6 +14,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from trunkline.gateway import cli
 from trunkline.gateway.config import SECRET_NAMES
 from trunkline.gateway.config_yaml import template
 from trunkline.gateway.settings import FileSettings
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 TRUNKLINE = str(Path(sys.executable).with_name("trunkline"))
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/*.md")])
 FLAGS = {"--yes", "--json"}
-TIMES = {"25s": 25.0, "12h": 43200.0}
+TIMES = {"3s": 3.0, "25s": 25.0, "12h": 43200.0}
 
 
 def commands() -> list[str]:
@@ -41,9 +42,7 @@ def trunkline_commands() -> list[list[str]]:
     ]
     found = []
     for line in {*commands(), *quoted}:
-        words = re.search(
-            r"(?:^|[/ ])trunkline ((?:setup|run|chat|sessions|memory|people|model|doctor|version).*)", line
-        )
+        words = re.search(rf"(?:^|[/ ])trunkline ((?:{'|'.join(cli.COMMANDS)})\b.*)", line)
         if words:
             found.append(shlex.split(words[1]))
     return sorted(found)
@@ -126,7 +125,7 @@ def settings(section: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, 
         path, kind = prefix + (field.alias or name), field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from settings(kind, f"{path}.")
-        elif get_origin(kind) is Mapping:
+        elif get_origin(kind) is Mapping and isinstance(get_args(kind)[1], type):
             yield from settings(get_args(kind)[1], f"{path}.*.")
         else:
             yield path, field
@@ -144,8 +143,9 @@ def test_the_settings_table_is_complete_and_its_defaults_are_right() -> None:
     known = dict(settings(FileSettings))
     assert set(rows) == set(known)
     for path, field in known.items():
-        shown, default = shown_default(rows[path].strip()), field.default
-        if default in (None, "", ()):
+        shown = shown_default(rows[path].strip())
+        default = field.get_default(call_default_factory=True)
+        if default in (None, "", (), {}):
             default = ""
         assert shown in (default, str(default)), path
 

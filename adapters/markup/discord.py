@@ -141,6 +141,14 @@ def _no_seam(left: str, right: str) -> str:
     return ""
 
 
+def _close_address(text: str) -> str:
+    """A bare address at the end in angle brackets: it would go on into whatever follows without a space."""
+    *_, found = (None, *_URL.finditer(text))
+    if found is None or not found.end() or re.search(r"[\s<>]", text[found.start() :]):
+        return text
+    return f"{text[: found.start()]}<{found[0]}>{text[found.end() :]}"
+
+
 _MARKS = Marks(
     (
         Level(lambda style: style.link, _link),
@@ -151,4 +159,5 @@ _MARKS = Marks(
     ),
     _escape,
     _no_seam,
+    _close_address,
 )

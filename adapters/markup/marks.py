@@ -36,11 +36,13 @@ class Marks:
     """A dialect's marks from the outermost in, how it escapes literal text, and what keeps marks apart.
 
     `seam(left, right)` gives what stands between two neighbours of which at least one carries a mark.
+    `close` ends literal text that a mark follows, should the platform take the mark for a part of it.
     """
 
     levels: tuple[Level, ...]
     escape: Callable[[str], str]
     seam: Callable[[str, str], str]
+    close: Callable[[str], str] = str
 
     def write(self, spans: Spans, depth: int = 0) -> str:
         """One line of spans, without line ends."""
@@ -52,17 +54,20 @@ class Marks:
         groups = [(value, list(group)) for value, group in groupby(spans, key=lambda one: level.of(one[1]))]
         inners = [self.write(group, depth + 1) for _, group in groups]
         out: list[str] = []
-        last, marked_before = "", False
+        last, marked_before, ends_plain = "", False, False
         for number, (value, group) in enumerate(groups):
             following = inners[number + 1][:1] if number + 1 < len(inners) else ""
             written = inners[number]
             if value:
                 raw = "".join(text for text, _ in group)
                 written = _outside_spaces(level, Inner(written, raw, last, following), value)
+            if out and value and ends_plain:
+                out[-1] = self.close(out[-1])
             if out and (value or marked_before):
                 out.append(self.seam(last, written[:1]))
             out.append(written)
             last, marked_before = written[-1:] or last, bool(value)
+            ends_plain = not any(level.of(group[-1][1]) for level in self.levels)
         return "".join(out)
 
 

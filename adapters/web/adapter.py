@@ -3,7 +3,7 @@
 import re
 import secrets
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -16,6 +16,7 @@ from trunkline.adapters.base import (
     ChatKind,
     ChatRef,
     Chunk,
+    CommandSpec,
     Deliver,
     InboundKind,
     InboundMessage,
@@ -23,13 +24,16 @@ from trunkline.adapters.base import (
     OutboundMessage,
     Receipt,
     Rejected,
+    ReplyTo,
     Sender,
 )
 from trunkline.adapters.markup.blocks import is_blank
 from trunkline.adapters.web.conversations import Conversations
+from trunkline.adapters.web.files import Cabinet, Uploads, attachment_of, link_to
 from trunkline.adapters.web.guard import Guard
 from trunkline.adapters.web.hub import Hub
 from trunkline.adapters.web.site import Posted, Receiver, Site
+from trunkline.adapters.web.stops import Stops
 
 TENANT = "local"
 
@@ -60,6 +64,8 @@ class WebAdapter:
         token: str,
         *,
         conversations: Conversations | None = None,
+        cabinet: Cabinet | None = None,
+        commands: Sequence[CommandSpec] = (),
         names: tuple[str, ...] = (),
     ) -> None:
         self.host = host
@@ -67,8 +73,11 @@ class WebAdapter:
         self._person = person
         self._token = token
         self._conversations = conversations
+        self._uploads = None if cabinet is None else Uploads(cabinet)
         self._names = names
+        self._commands = commands
         self._hub = Hub()
+        self._stops = Stops()
 
     @property
     def link(self) -> str:
@@ -80,7 +89,15 @@ class WebAdapter:
         listener = _listen(self.host, self.port)
         self.port = listener.getsockname()[1]
         self._hub.open()
-        site = Site(self._person, self._guard(), self._hub, self._receiver(deliver), self._conversations)
+        site = Site(
+            self._person,
+            self._guard(),
+            self._hub,
+            self._receiver(deliver),
+            self._conversations,
+            uploads=self._uploads,
+            commands=self._commands,
+        )
         server = _Server(site.app(), started=lambda: connected(TENANT))
         try:
             await server.serve(sockets=[listener])
@@ -95,19 +112,38 @@ class WebAdapter:
     async def send(self, message: OutboundMessage) -> Receipt:
         thread = _thread_of(message.to)
         id = f"n{message.nonce}" if message.nonce else secrets.token_hex(8)
-        if not self._hub.knows(thread, id):
-            self._hub.put(thread, id, message.chunk.text, by_person=False)
+        if not self._hub.knows(thread, id) and not self._stops.holds(thread, id, message):
+            self._put(thread, id, message)
         return Receipt(id)
 
     async def edit(self, message_id: str, message: OutboundMessage) -> Receipt:
-        self._hub.put(_thread_of(message.to), message_id, message.chunk.text, by_person=False)
+        thread = _thread_of(message.to)
+        self._stops.edited(thread, message_id, message.chunk.text)
+        self._put(thread, message_id, message)
         return Receipt(message_id)
 
+    def _put(self, thread: str, id: str, message: OutboundMessage) -> None:
+        # The page has a button of its own to stop with.
+        buttons = tuple(button for button in message.buttons if button.action != "stop")
+        text = message.chunk.text if message.file is None else link_to(thread, message.file)
+        self._hub.put(thread, id, text, by_person=False, buttons=buttons)
+
+    async def delete(self, to: ChatRef, message_id: str) -> None:
+        raise Rejected("the page keeps what it has shown")
+
     async def typing(self, to: ChatRef, *, on: bool) -> None:
-        self._hub.set_typing(_thread_of(to), on=on)
+        thread = _thread_of(to)
+        self._hub.set_typing(thread, on=on)
+        if on:
+            self._stops.begun(thread)
+        else:
+            for id, message in self._stops.ended(thread):
+                self._put(thread, id, message)
 
     async def download(self, attachment: Attachment, max_bytes: int) -> bytes:
-        raise Rejected("the web chat carries no files")
+        if self._uploads is None:
+            raise Rejected("the web chat carries no files")
+        return await self._uploads.read(attachment, max_bytes)
 
     def _guard(self) -> Guard:
         own = (self.host, "127.0.0.1", "localhost", "[::1]")
@@ -118,7 +154,10 @@ class WebAdapter:
         async def receive(thread: str, posted: Posted, language: str) -> None:
             message = self._inbound(thread, posted, language)
             shown = posted.kind == "message"
-            fresh = shown and self._hub.put(thread, posted.id, posted.text, by_person=True)
+            text = "\n".join(filter(None, (posted.text, *(f"📎 {one.name}" for one in self._files(posted)))))
+            fresh = shown and self._hub.put(thread, posted.id, text, by_person=True)
+            if message.command == "stop" and self._hub.is_typing(thread):
+                self._stops.asked(thread, self._hub.texts(thread))
             committed = False
             try:
                 await deliver(message)
@@ -129,7 +168,14 @@ class WebAdapter:
 
         return receive
 
+    def _files(self, posted: Posted) -> tuple[Attachment, ...]:
+        """What was uploaded for this message."""
+        found = None if self._uploads is None else self._uploads.find(posted.files)
+        return tuple(attachment_of(upload) for upload in found or ())
+
     def _inbound(self, thread: str, posted: Posted, language: str) -> InboundMessage:
+        if posted.kind == "press":
+            return self._press(thread, posted, language)
         called = _COMMAND.match(posted.text.strip()) if posted.kind == "message" else None
         command = "stop" if posted.kind == "stop" else called[1] if called else None
         return InboundMessage(
@@ -144,6 +190,24 @@ class WebAdapter:
             thread=thread,
             message_id=posted.id,
             command=command,
+            attachments=self._files(posted),
+            mentions_me=True,
+            language=language,
+        )
+
+    def _press(self, thread: str, posted: Posted, language: str) -> InboundMessage:
+        return InboundMessage(
+            platform=self.platform,
+            tenant=TENANT,
+            kind=InboundKind.BUTTON,
+            chat=self._person,
+            chat_kind=ChatKind.DIRECT,
+            sender=Sender(self._person, self._person),
+            sent_at=datetime.now(UTC),
+            text=posted.text,
+            thread=thread,
+            event_id=posted.id,
+            reply_to=ReplyTo(posted.under, TENANT, is_own=True) if posted.under else None,
             mentions_me=True,
             language=language,
         )

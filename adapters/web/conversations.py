@@ -16,11 +16,15 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One message as it is shown: `text` is Markdown for an answer and plain for a person's words."""
+    """One message as it is shown: `text` is Markdown for an answer and plain for a person's words.
+
+    `files` are names and hashes of what went out with it.
+    """
 
     by_person: bool
     text: str
     at: datetime
+    files: tuple[tuple[str, str], ...] = ()
 
 
 class Conversations(Protocol):
@@ -32,4 +36,16 @@ class Conversations(Protocol):
 
     async def history(self, person: str, thread: str) -> tuple[Said, ...]:
         """What was said in one of them, oldest first; empty if it is unknown or someone else's."""
+        ...
+
+    async def rename(self, person: str, thread: str, title: str) -> bool:
+        """Gives one of them a title; false if it is unknown or someone else's."""
+        ...
+
+    async def delete(self, person: str, thread: str) -> None:
+        """Deletes one of them for good, if there is such a one of this person's."""
+        ...
+
+    async def has_file(self, person: str, thread: str, sha256: str) -> bool:
+        """Whether a file of this content goes with one of the person's web conversations."""
         ...

@@ -10,6 +10,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from trunkline.adapters.base import Button
+
 _ENTRIES_MOST = 400
 _CONVERSATIONS_MOST = 200
 
@@ -23,6 +25,7 @@ class Entry:
     text: str
     at: datetime
     place: int
+    buttons: tuple[Button, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +56,14 @@ class Hub:
         self._logs: OrderedDict[str, _Log] = OrderedDict()
         self._place = 0
 
-    def put(self, thread: str, id: str, text: str, *, by_person: bool) -> bool:
+    def put(
+        self, thread: str, id: str, text: str, *, by_person: bool, buttons: tuple[Button, ...] = ()
+    ) -> bool:
         """Adds a message or gives an old one its new text; true if it is new."""
         log = self._log(thread)
         known = log.entries.get(id)
         at = known.at if known else datetime.now(UTC)
-        log.entries[id] = Entry(id, by_person, text, at, self._move(log))
+        log.entries[id] = Entry(id, by_person, text, at, self._move(log), buttons)
         while len(log.entries) > _ENTRIES_MOST:
             _, dropped = log.entries.popitem(last=False)
             log.forgotten_up_to = max(log.forgotten_up_to, dropped.place)
@@ -70,6 +75,19 @@ class Hub:
 
     def knows(self, thread: str, id: str) -> bool:
         return id in self._log(thread).entries
+
+    def is_typing(self, thread: str) -> bool:
+        return self._log(thread).typing
+
+    def texts(self, thread: str) -> dict[str, str]:
+        """The messages of a conversation in their newest state, by id."""
+        return {entry.id: entry.text for entry in self._log(thread).entries.values()}
+
+    def forget(self, thread: str) -> None:
+        """Drops a conversation; pages that follow it see nothing more of it."""
+        log = self._logs.pop(thread, None)
+        if log is not None:
+            log.changed.set()
 
     def set_typing(self, thread: str, *, on: bool) -> None:
         log = self._log(thread)

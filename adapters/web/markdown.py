@@ -10,9 +10,12 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 _SAFE = ("http://", "https://", "mailto:")
+_OWN_FILE = re.compile(r"/c/[A-Za-z0-9_-]{1,64}/files/[0-9a-f]{64}/[^/?#]*\Z")
 _ADDRESS = re.compile(r"https?://[^\s<>\"']+[^\s<>\"'.,:;!?)\]，。；：！？）】》]")
 _LINK = '<a href="{}" target="_blank" rel="noopener noreferrer nofollow">{}</a>'
 _NESTING = 60
+_CHARS_MOST = 200_000
+"""A longer text is shown as it was written: drawing takes time in proportion."""
 
 
 class _Renderer(RendererHTML):
@@ -26,7 +29,7 @@ class _Renderer(RendererHTML):
     def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         env["in_link"] = True
         address = str(tokens[idx].attrs.get("href", ""))
-        return _LINK.format(escape(address if address.startswith(_SAFE) else ""), "").removesuffix("</a>")
+        return _LINK.format(escape(address if _leads_somewhere(address) else ""), "").removesuffix("</a>")
 
     def link_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         env["in_link"] = False
@@ -62,6 +65,10 @@ class _Renderer(RendererHTML):
     td_open = _cell
 
 
+def _leads_somewhere(address: str) -> bool:
+    return address.startswith(_SAFE) or _OWN_FILE.match(address) is not None
+
+
 def _code(text: str, language: str) -> str:
     return (
         f'<figure class="code"><figcaption>{escape(language[:32])}</figcaption>'
@@ -83,9 +90,13 @@ _markdown = (
     .enable(["table", "strikethrough"])
     .disable(["entity"])
 )
+# It compiles its rules when it is first used, which must not happen in two threads at once.
+_markdown.parse("a")
 
 
 def to_html(markdown: str) -> str:
     """Safe HTML of an answer: everything the model wrote is text, in our own elements."""
+    if len(markdown) > _CHARS_MOST:
+        return _code(markdown, "")
     html: str = _markdown.render(markdown, {})
     return html

@@ -4,8 +4,8 @@ import asyncio
 import json
 import re
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -20,27 +20,36 @@ from starlette.staticfiles import StaticFiles
 from starlette.templating import Jinja2Templates
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from trunkline.adapters.web.conversations import Conversation, Conversations
+from trunkline.adapters.base import Button, CommandSpec, NotStored, Rejected, TooLarge
+from trunkline.adapters.web.conversations import Conversations, Said
+from trunkline.adapters.web.files import Uploads, as_download, file_link, is_hash
 from trunkline.adapters.web.guard import HEADERS, Guard
 from trunkline.adapters.web.hub import Changes, Entry, Hub
 from trunkline.adapters.web.markdown import to_html
+from trunkline.adapters.web.side import Side
 
 _HERE = Path(__file__).parent
 _HEARTBEAT_S = 15.0
 _HOUSE_TIMEOUT_S = 10.0
 _BODY_BYTES_MOST = 512 * 1024
-_TITLE_CHARS = 60
+_FILE_BYTES_MOST = 20 * 2**20
+_UPLOAD_TIMEOUT_S = 300.0
 _THREAD = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
 class Posted(BaseModel):
-    """What the page sends. `id` is made by the page, so that sending again can't double a message."""
+    """What the page sends. `id` is made by the page, so that sending again can't double a message.
+
+    A press has the button's payload as its text, and is `under` a message.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     id: str = Field(pattern=r"^[A-Za-z0-9-]{8,64}$")
-    kind: Literal["message", "stop"] = "message"
+    kind: Literal["message", "stop", "press"] = "message"
     text: str = Field(default="", max_length=100_000)
+    files: tuple[str, ...] = Field(default=(), max_length=10)
+    under: str = Field(default="", max_length=64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,7 @@ class Shown:
     by_person: bool
     body: str
     at: str
+    buttons: tuple[Button, ...] = ()
 
 
 Receiver = Callable[[str, Posted, str], Awaitable[None]]
@@ -61,23 +71,36 @@ class Site:
     """Answers the browser's requests for one person."""
 
     def __init__(
-        self, person: str, guard: Guard, hub: Hub, receive: Receiver, house: Conversations | None
+        self,
+        person: str,
+        guard: Guard,
+        hub: Hub,
+        receive: Receiver,
+        house: Conversations | None,
+        uploads: Uploads | None = None,
+        commands: Sequence[CommandSpec] = (),
     ) -> None:
         self._person = person
         self._guard = guard
         self._hub = hub
         self._receive = receive
         self._house = house
+        self._uploads = uploads
+        self._commands = commands
         self._templates = Jinja2Templates(directory=_HERE / "templates")
+        self._side = Side(person, hub, house, self._templates)
 
     def app(self) -> Starlette:
         routes = [
             Route("/healthz", _health),
             Route("/", self._home),
             Route("/new", self._new),
+            *self._side.routes(),
             Route("/c/{thread}", self._page),
             Route("/c/{thread}/events", self._events),
             Route("/c/{thread}/messages", self._post, methods=["POST"]),
+            Route("/c/{thread}/files", self._take_file, methods=["POST"]),
+            Route("/c/{thread}/files/{sha256}/{name}", self._give_file),
             Mount("/static", StaticFiles(directory=_HERE / "static")),
         ]
         return Starlette(
@@ -85,7 +108,7 @@ class Site:
         )
 
     async def _home(self, request: Request) -> Response:
-        listed = await self._list()
+        listed = await self._side.listed()
         return RedirectResponse(f"/c/{listed[0].thread}" if listed else "/new", status_code=303)
 
     async def _new(self, request: Request) -> Response:
@@ -98,7 +121,9 @@ class Site:
         changes = self._hub.since(thread, 0)
         context = {
             "thread": thread,
-            "conversations": await self._list(),
+            "conversations": await self._side.listed(),
+            "commands": self._commands,
+            "language": _language(request)[:2].lower(),
             "messages": await self._messages(thread, changes),
             "typing": changes.typing,
             "place": f"{self._hub.epoch}-{changes.place}",
@@ -108,27 +133,12 @@ class Site:
     async def _messages(self, thread: str, changes: Changes) -> list[Shown]:
         """Earlier messages from the house up to the first the hub knows, then the hub's, in order."""
         entries = sorted(changes.entries, key=lambda entry: entry.at)
-        shown: list[Shown] = []
+        said: Sequence[Said] = ()
         if self._house is not None:
             async with asyncio.timeout(_HOUSE_TIMEOUT_S):
                 said = await self._house.history(self._person, thread)
-            for number, one in enumerate(said):
-                if not entries or one.at < entries[0].at:
-                    shown.append(_shown(f"h{number}", one.by_person, one.text, one.at))
-        return shown + [_of_entry(entry) for entry in entries]
-
-    async def _list(self) -> list[Conversation]:
-        listed: list[Conversation] = []
-        if self._house is not None:
-            async with asyncio.timeout(_HOUSE_TIMEOUT_S):
-                listed = list(await self._house.list(self._person))
-        known = {conversation.thread for conversation in listed}
-        fresh = [
-            Conversation(thread, " ".join(first.text.split())[:_TITLE_CHARS], first.at)
-            for thread, first in self._hub.threads()
-            if thread not in known
-        ]
-        return sorted([*fresh, *listed], key=lambda conversation: conversation.at, reverse=True)
+        # Some texts take a second to draw.
+        return await asyncio.to_thread(_drawn, thread, said, entries)
 
     async def _post(self, request: Request) -> Response:
         thread = request.path_params["thread"]
@@ -143,11 +153,43 @@ class Site:
             posted = Posted.model_validate_json(bytes(body))
         except ValidationError:
             return _refusal(400, "That message could not be read. Reload the page and try again.")
-        if posted.kind == "message" and not posted.text.strip():
+        if posted.kind == "message" and not (posted.text.strip() or posted.files):
             return _refusal(400, "There is nothing to send.")
-        language = request.headers.get("accept-language", "").split(",")[0].split(";")[0].strip()
-        await self._receive(thread, posted, language[:16])
+        if posted.files and (self._uploads is None or self._uploads.find(posted.files) is None):
+            return _refusal(409, "A file of this message is gone. Add it again.")
+        try:
+            await self._receive(thread, posted, _language(request))
+        except NotStored:
+            return _refusal(
+                503, "Not sent: it could not be stored just now. Your text is still here; try again."
+            )
         return JSONResponse({"id": posted.id}, status_code=202)
+
+    async def _take_file(self, request: Request) -> Response:
+        """A file that the next message names by the id it gets here."""
+        if self._uploads is None or not _THREAD.match(request.path_params["thread"]):
+            return _refusal(404, "There is no such conversation.")
+        try:
+            async with asyncio.timeout(_UPLOAD_TIMEOUT_S):
+                upload = await self._uploads.take(request, _FILE_BYTES_MOST)
+        except TooLarge as error:
+            return _refusal(413, str(error))
+        except Rejected as error:
+            return _refusal(400, str(error))
+        except OSError:
+            return _refusal(507, "That file could not be stored. Is the disk full?")
+        return JSONResponse({"id": upload.id}, status_code=201)
+
+    async def _give_file(self, request: Request) -> Response:
+        thread, sha256 = request.path_params["thread"], request.path_params["sha256"]
+        absent = PlainTextResponse("There is no such file.", status_code=404)
+        if self._uploads is None or self._house is None or not (_THREAD.match(thread) and is_hash(sha256)):
+            return absent
+        async with asyncio.timeout(_HOUSE_TIMEOUT_S):
+            if not await self._house.has_file(self._person, thread, sha256):
+                return absent
+            content = await self._uploads.kept(sha256)
+        return absent if content is None else as_download(request.path_params["name"], content)
 
     async def _events(self, request: Request) -> Response:
         thread = request.path_params["thread"]
@@ -171,7 +213,8 @@ class Site:
                 yield "event: reset\ndata: {}\n\n"
                 return
             for entry in changes.entries:
-                yield _event("message", f"{self._hub.epoch}-{entry.place}", _as_json(_of_entry(entry)))
+                shown = await asyncio.to_thread(_of_entry, entry)
+                yield _event("message", f"{self._hub.epoch}-{entry.place}", _as_json(shown))
             place = max(place, changes.place)
             yield _event("typing", f"{self._hub.epoch}-{place}", {"on": changes.typing})
             await self._beat(thread, place)
@@ -238,24 +281,45 @@ class _Door:
 
 
 async def _health(request: Request) -> Response:
-    return JSONResponse({"status": "ok"})
+    return JSONResponse({"product": "trunkline", "status": "ok"})
+
+
+def _language(request: Request) -> str:
+    """The first that the browser asks for."""
+    return request.headers.get("accept-language", "").split(",")[0].split(";")[0].strip()[:16]
 
 
 def _refusal(status: int, sentence: str) -> Response:
     return JSONResponse({"error": sentence}, status_code=status)
 
 
+def _drawn(thread: str, said: Sequence[Said], entries: Sequence[Entry]) -> list[Shown]:
+    shown: list[Shown] = []
+    for number, one in enumerate(said):
+        if not entries or one.at < entries[0].at:
+            links = (file_link(thread, name, sha256) for name, sha256 in one.files)
+            shown.append(_shown(f"h{number}", one.by_person, "\n\n".join((one.text, *links)), one.at))
+    return shown + [_of_entry(entry) for entry in entries]
+
+
 def _of_entry(entry: Entry) -> Shown:
-    return _shown(entry.id, entry.by_person, entry.text, entry.at)
+    return replace(_shown(entry.id, entry.by_person, entry.text, entry.at), buttons=entry.buttons)
 
 
 def _shown(id: str, by_person: bool, text: str, at: datetime) -> Shown:
     return Shown(id, by_person, text if by_person else to_html(text), at.isoformat(timespec="seconds"))
 
 
-def _as_json(shown: Shown) -> dict[str, str | bool]:
-    return {"id": shown.id, "by_person": shown.by_person, "body": shown.body, "at": shown.at}
+def _as_json(shown: Shown) -> dict[str, object]:
+    buttons = [{"label": button.label, "payload": button.payload} for button in shown.buttons]
+    return {
+        "id": shown.id,
+        "by_person": shown.by_person,
+        "body": shown.body,
+        "at": shown.at,
+        "buttons": buttons,
+    }
 
 
-def _event(name: str, id: str, content: dict[str, str | bool]) -> str:
+def _event(name: str, id: str, content: Mapping[str, object]) -> str:
     return f"id: {id}\nevent: {name}\ndata: {json.dumps(content)}\n\n"

@@ -15,6 +15,10 @@ _MIN_RANDOM_CHARS = 16
 _MIN_WORD_PASSWORD_CHARS = 14
 _MIN_ENTROPY_BITS = 3.2
 
+MIN_TELLING_WORDS = 1500
+CHARS_A_TELLING_WORD = 150
+"""A text may say "password" and the like so often, and once more for so many characters."""
+
 
 @dataclass(frozen=True, slots=True)
 class Credential:
@@ -88,7 +92,7 @@ _DISCORD = re.compile(r"\.[\w-]{6}\.[\w-]{27,40}(?![\w-])")
 _DISCORD_BEFORE = re.compile(r"(?<![\w-])[MNO][\w-]{22,28}\Z")
 _PLACEHOLDER = re.compile(r"(?:[xX*.•_-]{3,}|<|\{|\$|%|your[_-]|example|placeholder|redacted)", re.IGNORECASE)
 
-_TELLING_WORDS = (
+TELLING_WORDS = (
     *(
         "password",
         "passwd",
@@ -138,8 +142,8 @@ _TELLING_STEMS = (
     "wachtwoord",
     "mot de",
 )
-_TELLING_STEMS_OF = {word: {stem for stem in _TELLING_STEMS if stem in word} for word in _TELLING_WORDS}
-_WORDS_FOR_PASSWORDS = frozenset(_TELLING_WORDS) - {
+_TELLING_STEMS_OF = {word: {stem for stem in _TELLING_STEMS if stem in word} for word in TELLING_WORDS}
+_WORDS_FOR_PASSWORDS = frozenset(TELLING_WORDS) - {
     *(
         "secret",
         "token",
@@ -171,6 +175,12 @@ def first_credential(text: str) -> Credential | None:
     return next(chain(_by_shape(text), _by_place(text), _by_word(text)), None)
 
 
+def is_flooded(text: str) -> bool:
+    """Whether a text speaks of secrets in too many places to look at each, as no honest one does."""
+    folded, allowed = text.lower(), MIN_TELLING_WORDS + len(text) // CHARS_A_TELLING_WORD
+    return sum(map(folded.count, _telling_words_in(folded))) > allowed
+
+
 def find_credentials(text: str) -> tuple[Credential, ...]:
     """Every credential in the text, in order, none overlapping another."""
     found = sorted((*_by_shape(text), *_by_place(text), *_by_word(text)), key=lambda c: (c.start, -c.end))
@@ -193,8 +203,9 @@ def mask_credentials(text: str) -> str:
 
 def _by_shape(text: str) -> Iterator[Credential]:
     shapes = _SHAPES if _has_long_word(text) else _BLOCK_SHAPES
+    narrow = text.encode("ascii", "replace")  # bytes are searched several times faster than wide characters
     for shape in shapes:
-        if shape.literal not in text:
+        if shape.literal.encode() not in narrow:
             continue
         for match in shape.pattern.finditer(text):
             start, end = match.span()
@@ -233,16 +244,22 @@ def _by_word(text: str) -> Iterator[Credential]:
     folded = text.lower()
     if len(folded) != len(text):  # a few capitals lower to two characters; positions must stay true
         folded = text
-    stems = {stem for stem in _TELLING_STEMS if stem in folded}
-    for word in _TELLING_WORDS:
-        if word.isascii() and stems.isdisjoint(_TELLING_STEMS_OF[word]):
-            continue
+    for word in _telling_words_in(folded):
         position = folded.find(word)
         while position >= 0:
             after = position + len(word)
             if not _repeats(folded, word, after):
                 yield from _value_after(text, word, after)
             position = folded.find(word, after)
+
+
+def _telling_words_in(folded: str) -> Iterator[str]:
+    """The telling words that may be in a text; the others are not."""
+    narrow = folded.encode("ascii", "replace")
+    stems = {stem for stem in _TELLING_STEMS if stem.encode() in narrow}
+    for word in TELLING_WORDS:
+        if not (folded.isascii() if not word.isascii() else stems.isdisjoint(_TELLING_STEMS_OF[word])):
+            yield word
 
 
 def _repeats(folded: str, word: str, position: int) -> bool:

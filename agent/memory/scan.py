@@ -7,38 +7,49 @@ are tables of their own (threat_english.py, threat_languages.py), credentials to
 import re
 import string
 import unicodedata
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
-from trunkline.agent.memory.credentials import first_credential
+from trunkline.agent.memory.credentials import first_credential, is_flooded
 from trunkline.agent.memory.threat_english import ENGLISH
 from trunkline.agent.memory.threat_languages import CHINESE, OTHER_LANGUAGES
 from trunkline.agent.memory.threat_rules import Category, Severity
 
 MAX_SPAN_CHARS = 80
+MIN_TRIES = 3000
+CHARS_A_TRY = 80
+"""Rules are tried at so many places, and one more for so many characters. Chats take half of it; a text that
+takes more is refused unread, since reading it would take long."""
 
 _LETTER_RUN = re.compile("[a-z]+")
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """One anchor of a rule. A text that holds it has the word `gate` and all of `characters` in it."""
+    """One anchor of a rule. A text that holds it has the word `gate` and all of `characters` in it.
+
+    `tail` is what follows the anchor.
+    """
 
     anchor: str
     gate: str | None
     characters: frozenset[str]
-    pattern: re.Pattern[str]
+    tail: re.Pattern[str]
 
 
-def _prepare(anchor: str, pattern: re.Pattern[str]) -> _Search:
+def _prepare(anchor: str, tail: re.Pattern[str]) -> _Search:
     run = _LETTER_RUN.search(anchor) if anchor.isascii() else None
-    return _Search(anchor, run[0] if run else None, frozenset(anchor) - set(string.printable), pattern)
+    return _Search(anchor, run[0] if run else None, frozenset(anchor) - set(string.printable), tail)
 
 
 _COMPILED = tuple(
-    (rule, tuple(_prepare(*pair) for pair in rule.compiled()))
-    for rule in (*ENGLISH, *CHINESE, *OTHER_LANGUAGES)
+    (rule, tuple(_prepare(*pair) for pair in rule.tails())) for rule in (*ENGLISH, *CHINESE, *OTHER_LANGUAGES)
 )
+_GATES = frozenset(
+    search.gate.encode() for _, searches in _COMPILED for search in searches if search.gate is not None
+)
+_LETTERS = frozenset(letter.encode() for letter in string.ascii_lowercase)
 _ONLY_LETTERS = bytes(byte if 97 <= byte <= 122 else 32 for byte in range(256))
 
 _TAGS = "\U000e0000-\U000e007f"
@@ -82,9 +93,18 @@ _SECTION_LINE = re.compile(
 _NO_SEPARATORS = str.maketrans("", "", " ._*|-")
 _MIN_SPACED_LETTERS = 5
 _MAX_REPLACED_KINDS = 12
+# Beyond them it is quicker to normalise the text than to find what changes in it.
+MAX_KINDS = 3000
+MAX_MARKS = 30
+# Two Arabic honorifics are one character each that stands for a whole phrase; no rule has their words.
+LONG_LIGATURES = ("\ufdfa", "\ufdfb")
 _MIXED_SCRIPT = re.compile("[a-z][\u0370-\u03ff\u0400-\u04ff]|[\u0370-\u03ff\u0400-\u04ff][a-z]")
 # Greek and Cyrillic letters that look like Latin ones; used only on texts that mix scripts within a word.
 _LOOKALIKES = dict(zip("аеорсухіјѕһԁԛԝгпктвнмαενορτυικχβ", "aeopcyxijshdqwrnktbhmaevoptuikxb", strict=True))
+# What a text's characters are asked for.
+_TELLING_CHARACTERS = frozenset(_LOOKALIKES).union(
+    *(search.characters for _, searches in _COMPILED for search in searches)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +124,9 @@ def scan(text: str, least: Severity = Severity.MEDIUM) -> Finding | None:
 
 def find_threats(text: str) -> Iterator[Finding]:
     """Each kind of threat in the text, hidden characters first, at most one per rule; lazily."""
+    if is_flooded(text):
+        yield _finding(Category.FLOOD, Severity.HIGH, text)
+        return
     credential = first_credential(text)
     if credential is not None:
         # The value itself is what must not travel, so only its kind is shown.
@@ -171,25 +194,54 @@ def _plain_forms(text: str) -> Iterator["_Plain"]:
     folded = _compatible(strip_invisible(text)).casefold()
     plain = _Plain.of(" ".join(folded.split()))
     yield plain
-    if sum(len(word) == 1 for word in plain.words) >= _MIN_SPACED_LETTERS:
+    if plain.single_letters >= _MIN_SPACED_LETTERS:
         # Words spelt letter by letter lie two spaces or a line apart, so the text with its spaces is read.
-        closed = _SPACED_LETTERS.sub(lambda match: match[0].translate(_NO_SEPARATORS), folded)
-        if closed != folded:
-            yield _Plain.of(" ".join(closed.split()))
-    if not plain.characters.isdisjoint(_LOOKALIKES) and _MIXED_SCRIPT.search(plain.text):
+        closed, count = _SPACED_LETTERS.subn(_close_up, folded, _tries(folded))
+        if count:
+            yield replace(_Plain.of(" ".join(closed.split())), is_flooded=count >= _tries(folded))
+    mixed = 0 if plain.characters.isdisjoint(_LOOKALIKES) else _count_mixed(plain.text)
+    if mixed >= _tries(plain.text):
+        yield replace(plain, is_flooded=True)
+    elif mixed:
         yield _Plain.of(
             _replace_all(plain.text, {c: _LOOKALIKES[c] for c in plain.characters & _LOOKALIKES.keys()})
         )
 
 
+def _count_mixed(text: str) -> int:
+    """How often Latin letters stand beside Greek or Cyrillic ones, as far as it matters."""
+    return sum(1 for _ in islice(_MIXED_SCRIPT.finditer(text), _tries(text)))
+
+
+def _close_up(match: re.Match[str]) -> str:
+    return match[0].translate(_NO_SEPARATORS)
+
+
 def _compatible(text: str) -> str:
-    """NFKC; a text with few kinds of characters to change is spared the slow way."""
-    if unicodedata.is_normalized("NFKC", text):
+    """NFKC, in linear time and with little growth; a text with few kinds of characters to change is quick."""
+    if text.isascii():
         return text
-    changing = {c: n for c in set(text) if (n := unicodedata.normalize("NFKC", c)) != c}
+    for ligature in LONG_LIGATURES:
+        text = text.replace(ligature, " ")
+    kinds = set(text)
+    marks = "".join(filter(unicodedata.combining, kinds))
+    if marks:
+        # A long run of marks takes quadratic time to put in order, and no script needs one.
+        text = re.sub(f"([{marks}]{{{MAX_MARKS}}})[{marks}]+", r"\1", text)
+    if len(kinds) > MAX_KINDS:
+        return unicodedata.normalize("NFKC", text)
+    changing = {c: n for c in kinds if (n := unicodedata.normalize("NFKC", c)) != c}
     if len(changing) > _MAX_REPLACED_KINDS:
         return unicodedata.normalize("NFKC", text)
-    return unicodedata.normalize("NFC", _replace_all(text, changing))
+    text = _replace_all(text, changing)
+    composes = (
+        marks or any(map(_is_jamo, kinds)) or any(map(unicodedata.combining, "".join(changing.values())))
+    )
+    return unicodedata.normalize("NFC", text) if composes else text
+
+
+def _is_jamo(character: str) -> bool:
+    return "\u1100" <= character <= "\u11ff"
 
 
 def _replace_all(text: str, replacements: Mapping[str, str]) -> str:
@@ -201,42 +253,82 @@ def _replace_all(text: str, replacements: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Plain:
-    """A text as the rules see it, with the words (of a to z) and the characters in it."""
+    """A text as the rules see it, with those words and characters in it that rules begin with.
+
+    `required` remembers what was looked for; `is_flooded` says that only a part of it was made plain.
+    """
 
     text: str
-    words: frozenset[str]
+    gates: frozenset[str]
+    single_letters: int
     characters: frozenset[str]
+    required: dict[str, bool] = field(default_factory=dict)
+    is_flooded: bool = False
 
     @classmethod
     def of(cls, text: str) -> "_Plain":
-        words = set(text.encode("utf-8", "replace").translate(_ONLY_LETTERS).split())
-        characters = frozenset() if text.isascii() else frozenset(text)
-        return cls(text, frozenset(word.decode("ascii") for word in words), characters)
+        words = text.encode("ascii", "replace").translate(_ONLY_LETTERS).split()
+        gates = frozenset(word.decode("ascii") for word in _GATES.intersection(words))
+        characters = frozenset() if text.isascii() else _TELLING_CHARACTERS.intersection(text)
+        return cls(text, gates, len(_LETTERS.intersection(words)), characters)
 
     def may_hold(self, search: _Search) -> bool:
-        if search.gate is not None and search.gate not in self.words:
+        if search.gate is not None and search.gate not in self.gates:
             return False
         return search.characters <= self.characters
 
+    def holds_any(self, required: Sequence[str]) -> bool:
+        for word in required:
+            if word not in self.required:
+                self.required[word] = word in self.text
+            if self.required[word]:
+                return True
+        return False
+
+
+@dataclass(slots=True)
+class _Budget:
+    """How many more places rules may be tried at."""
+
+    left: int
+
+
+def _tries(text: str) -> int:
+    return MIN_TRIES + len(text) // CHARS_A_TRY
+
 
 def _apply_rules(plain: _Plain) -> Iterator[Finding]:
+    if plain.is_flooded:
+        yield _finding(Category.FLOOD, Severity.HIGH, plain.text)
+        return
+    budget = _Budget(_tries(plain.text))
     for rule, searches in _COMPILED:
         possible = [search for search in searches if plain.may_hold(search)]
-        if not possible or (rule.requires and not any(word in plain.text for word in rule.requires)):
+        if not possible or (rule.requires and not plain.holds_any(rule.requires)):
             continue
-        match = next(
-            filter(None, (_search(plain.text, search, rule.word_start) for search in possible)), None
+        found = next(
+            filter(None, (_search(plain.text, search, rule.word_start, budget) for search in possible)), None
         )
+        if found is not None:
+            yield _finding(rule.category, rule.severity, found)
+        if budget.left <= 0:
+            yield _finding(Category.FLOOD, Severity.HIGH, plain.text)
+            return
+
+
+def _search(plain: str, search: _Search, word_start: bool, budget: _Budget) -> str | None:
+    anchor = search.anchor
+    start = plain.find(anchor)
+    while start >= 0 and budget.left > 0:
+        budget.left -= 1
+        end = start + len(anchor)
+        match = search.tail.match(plain, end)
         if match is not None:
-            yield _finding(rule.category, rule.severity, match[0])
-
-
-def _search(plain: str, search: _Search, word_start: bool) -> re.Match[str] | None:
-    for match in search.pattern.finditer(plain):
-        start = match.start()
-        inside_word = (
-            start > 0 and plain[start - 1].isalnum() and plain[start - 1].isascii() == search.anchor.isascii()
-        )
-        if not (word_start and inside_word):
-            return match
+            inside_word = (
+                start > 0 and plain[start - 1].isalnum() and plain[start - 1].isascii() == anchor.isascii()
+            )
+            if not (word_start and inside_word):
+                return plain[start : match.end()]
+            end = match.end()
+        start = plain.find(anchor, max(end, start + 1))
     return None

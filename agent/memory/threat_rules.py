@@ -21,6 +21,7 @@ class Category(StrEnum):
     PERSISTENCE = "backdoor or persistence"
     HIDDEN_TEXT = "hidden text"
     CREDENTIAL = "credential"
+    FLOOD = "a flood of words that attacks are made of"
 
 
 class Severity(StrEnum):
@@ -44,10 +45,10 @@ class Rule:
     requires: tuple[str, ...] = ()
     word_start: bool = True
 
-    def compiled(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
-        """A pattern per anchor; a gap may not run over the same anchor again, so no stretch is read twice."""
+    def tails(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
+        """What follows each anchor; no gap runs over the same anchor again, so no stretch is read twice."""
         return tuple(
-            (anchor, re.compile(re.escape(anchor) + self.tail.replace("GAP", f"(?!{re.escape(anchor)})")))
+            (anchor, re.compile(self.tail.replace("GAP", f"(?!{re.escape(anchor)})")))
             for anchor in self.anchors
         )
 

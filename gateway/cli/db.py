@@ -15,10 +15,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from trunkline.gateway import backups
 from trunkline.gateway.cli.failure import ExitCode, Failure
 from trunkline.gateway.cli.output import console, loaded_config, print_json, print_rows
-from trunkline.gateway.clock import now_ms
 from trunkline.gateway.config import Config
 from trunkline.gateway.program import program
-from trunkline.gateway.state import checks, messages, private_sessions
+from trunkline.gateway.state import checks, messages
 from trunkline.gateway.state.checks import Check
 from trunkline.gateway.state.database import Database, sqlite_file
 from trunkline.gateway.state.migrate import DatabaseTooNew, migrate_now
@@ -64,13 +63,11 @@ def backup(
         if not database.is_sqlite:
             raise Failure("This database is a PostgreSQL: use pg_dump to copy it.")
         try:
-            database.backup_now(target)
+            backups.make(database, target)
         except FileExistsError as error:
             raise Failure(f"{target} is there already; name a new file.") from error
         except OSError as error:
             raise Failure(f"{target} can't be written: {error.strerror}.") from error
-    with Database.sqlite(target) as copy:
-        copy.write_now(lambda connection: private_sessions.erase_from_copy(connection, now_ms()))
     size_bytes = target.stat().st_size
     if as_json:
         print_json({"file": str(target), "bytes": size_bytes})

@@ -21,6 +21,7 @@ from trunkline.agent.memory.store import FILE_NAMES
 from trunkline.agent.ports import JournalEntry, Target, WriteOrigin
 from trunkline.agent.scope import PersonScope
 from trunkline.gateway.app import OpenHouse, open_house
+from trunkline.gateway.cli import memory_providers
 from trunkline.gateway.cli.failure import ExitCode, Failure
 from trunkline.gateway.cli.output import console, loaded_config, person_scope, print_json
 from trunkline.gateway.config import editor_command
@@ -31,6 +32,9 @@ from trunkline.gateway.state import people
 app = typer.Typer(
     help="Show, edit, export and import what the assistant remembers of a person.", no_args_is_help=True
 )
+
+app.command("setup")(memory_providers.setup)
+app.command("status")(memory_providers.status)
 
 Person = Annotated[str | None, typer.Option("--as", metavar="PERSON", help="Whose; the owner's by default.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]

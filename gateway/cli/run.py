@@ -7,7 +7,6 @@ import typer
 from trunkline.gateway.app import serve
 from trunkline.gateway.cli.first_run import config_after_set_up
 from trunkline.gateway.cli.model_file import model_file_served
-from trunkline.gateway.config import Config
 from trunkline.gateway.logs import configure_logs
 
 app = typer.Typer()
@@ -18,9 +17,4 @@ def run() -> None:
     """Start the assistant on every platform that has a token, and the web chat."""
     config = config_after_set_up()
     configure_logs(config.logs.level, config.logs.format, config.secrets.values)
-    raise typer.Exit(asyncio.run(_served(config)))
-
-
-async def _served(config: Config) -> int:
-    async with model_file_served(config) as ready:
-        return await serve(ready)
+    raise typer.Exit(asyncio.run(serve(config, model_file_served)))

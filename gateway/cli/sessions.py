@@ -24,6 +24,7 @@ from trunkline.gateway.cli.output import (
 )
 from trunkline.gateway.cli.sessions_export import write_export
 from trunkline.gateway.config import Config
+from trunkline.gateway.file_sweep import sweep_dropped
 from trunkline.gateway.program import program
 from trunkline.gateway.secrets import mask_secrets
 from trunkline.gateway.state import deletion, session_titles, sessions_view
@@ -249,6 +250,7 @@ async def _delete(
         sessions, messages = sessions + gone.sessions, messages + gone.messages
     if sessions:
         await deletion.leave_no_trace(house.database)
+        await sweep_dropped(house.database, house.files)
     return Deleted(sessions, messages)
 
 

@@ -17,7 +17,7 @@ from trunkline.agent.ports import Target
 from trunkline.agent.scope import PersonScope
 from trunkline.gateway import memory_approval
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.commands.registry import CommandContext
+from trunkline.gateway.commands.registry import CommandContext, Erased
 from trunkline.gateway.memory_control import MAX_UNDO, ORDER, Fact, Facts, MemoryControl, find, search
 from trunkline.gateway.sentences import describe_day, describe_place, say
 from trunkline.gateway.sentences_memory import as_written
@@ -181,6 +181,7 @@ async def _forget(desk: Desk, rest: str) -> str:
         if redacted is not None:
             return desk.say("redacted", count=redacted)
         return desk.say("unreadable") if facts.unreadable else desk.say("forget_none")
+    since_ms = now_ms()
     done = await desk.control.forget(found[0], transcript=transcript, inbox_row=desk.context.inbox_row)
     if done.failed is not None:
         return desk.failure(done.failed)
@@ -189,7 +190,16 @@ async def _forget(desk: Desk, rest: str) -> str:
         parts.append(desk.say("redacted", count=done.redacted))
     if done.lines:
         parts.append(desk.say("forget_offer", count=done.lines, number=found[0].number))
+    erased = await desk.context.house.erased(desk.scope, since_ms)
+    parts += describe_erased(erased, desk.context.language)
     return " ".join(parts)
+
+
+def describe_erased(erased: Erased, language: str) -> list[str]:
+    """What became of it at the memory providers, a sentence each; nothing where there are none."""
+    told = [say("provider_gone", language, names=", ".join(erased.gone))] if erased.gone else []
+    told += [say("provider_waits", language, name=name) for name in erased.waiting]
+    return told + [say("provider_left", language, name=name, left=left) for name, left in erased.left.items()]
 
 
 async def _undo(desk: Desk, rest: str) -> str:

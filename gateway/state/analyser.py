@@ -12,9 +12,10 @@ from functools import lru_cache
 import snowballstemmer
 
 from trunkline.gateway.state.irregular import PLAIN_FORMS
+from trunkline.gateway.state.simplified import SIMPLE
 
 # Raised when tokens change, so that an index of another version is rebuilt (`messages.reindex`).
-ANALYSER_VERSION = "2"
+ANALYSER_VERSION = "3"
 
 MAX_TOKEN_CHARS = 64
 MAX_COMPOUND_CHARS = 96
@@ -52,6 +53,7 @@ _PIECE = re.compile(r"\S{1,256}\s{0,256}|\s{1,256}")
 _DIACRITICS = re.compile("[\u0300-\u036f]")
 _APOSTROPHE = re.compile("['\u2019]")
 _CONTRACTIONS = {"s", "t", "re", "ve", "ll", "d", "m"}
+_SIMPLE_BY_CODE = str.maketrans(dict(SIMPLE))
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 _stemmer = snowballstemmer.stemmer("english")
@@ -92,7 +94,7 @@ def analyse(text: str) -> Analysis:
     for match in _TOKEN.finditer(_fold_width(text)):
         kind, written = match.lastgroup, match.group()
         if kind in ("single", "symbol"):
-            words.append(written)
+            words.append(SIMPLE.get(written, written))
             continue
         parts, whole = _split(written)
         words.extend(parts)
@@ -108,6 +110,7 @@ def units(text: str) -> tuple[Unit, ...]:
     for match in _TOKEN.finditer(_fold_width(text)):
         written, joined, end = match.group(), match.start() == end, match.end()
         if match.lastgroup in ("single", "symbol"):
+            written = SIMPLE.get(written, written)
             found.append(Unit(written, (written,), None, match.lastgroup == "single", joined))
             continue
         parts, whole = _split(written)
@@ -116,11 +119,11 @@ def units(text: str) -> tuple[Unit, ...]:
 
 
 def fold(text: str) -> str:
-    """Case and diacritics folded: `Ärger` and `arger` are the same word."""
+    """Case, diacritics and kinds of Chinese folded: `Ärger` is `arger`, `蘇州` is `苏州`."""
     if text.isascii():
         return text.lower()
     bare = _DIACRITICS.sub("", unicodedata.normalize("NFD", text.casefold()))
-    return unicodedata.normalize("NFC", bare)
+    return unicodedata.normalize("NFC", bare).translate(_SIMPLE_BY_CODE)
 
 
 def _fold_width(text: str) -> str:

@@ -43,9 +43,15 @@ def normalise(text: str) -> str:
 
 
 def issue(
-    connection: Connection, purpose: str, account: AccountId | None, now_ms: int, *, lasts_ms: int = HOUR_MS
+    connection: Connection,
+    purpose: str,
+    account: AccountId | None,
+    now_ms: int,
+    *,
+    lasts_ms: int = HOUR_MS,
+    gap_ms: int = REQUEST_GAP_MS,
 ) -> str | None:
-    """A new code that replaces the account's active one, or None when it asked less than ten minutes ago.
+    """A new code that replaces the account's active one, or None when it asked less than `gap_ms` ago.
 
     The set-up code (no account) is renewed at each start, whenever that is.
     """
@@ -53,7 +59,7 @@ def issue(
     latest = connection.execute(
         select(code.c.created_ms).where(*mine).order_by(code.c.created_ms.desc())
     ).scalar()
-    if account is not None and latest is not None and now_ms - latest < REQUEST_GAP_MS:
+    if account is not None and latest is not None and now_ms - latest < gap_ms:
         return None
     connection.execute(update(code).where(*mine).values(state="replaced"))
     word = "".join(secrets.choice(ALPHABET) for _ in range(CODE_CHARS))
@@ -95,6 +101,12 @@ def redeem(
         return Refused()
     connection.execute(update(code).where(code.c.id == fitting[0].id).values(state="used"))
     return Redeemed(fitting[0].account_id)
+
+
+def spend(connection: Connection, purpose: str, account: AccountId) -> None:
+    """An account's codes are of no more use: what they were for is decided."""
+    mine = (code.c.purpose == purpose, code.c.account_id == account, code.c.state == "active")
+    connection.execute(update(code).where(*mine).values(state="used"))
 
 
 def waiting_accounts(connection: Connection, now_ms: int) -> tuple[AccountId, ...]:

@@ -1,8 +1,8 @@
 """The one owner of database connections: functions of a Connection, run on threads of ours.
 
 SQLite: writes go one at a time to a single thread, each inside BEGIN IMMEDIATE; reads run on a few threads
-whose connections refuse writes. PostgreSQL: a small pool, serializable writes, run again after a conflict. A
-cancelled await leaves a write to finish whole.
+whose connections refuse writes; one more thread moves the write-ahead log into the file. PostgreSQL: a small
+pool, serializable writes, run again after a conflict. A cancelled await leaves a write to finish whole.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -31,6 +31,11 @@ T = TypeVar("T")
 Journal = Literal["wal", "delete"]
 
 READERS = 3
+
+LOG_EVERY_S = 0.1
+LOG_PAGES = 16_384
+"""At this length SQLite moves its log on the writer's own time; writes without a gap come to that."""
+
 BUSY_TIMEOUT_MS = 5000
 
 # How often a serializable write is tried before its conflict is the caller's.
@@ -59,7 +64,7 @@ class Database:
         if self.is_sqlite:
             journal = journal or _prepare_file(Path(make_url(url).database or ""))
             self._writer_engine = _sqlite_engine(url, read_only=False, size=1, journal=journal)
-            self._reader_engine = _sqlite_engine(url, read_only=True, size=READERS, journal=journal)
+            self._reader_engine = _sqlite_engine(url, read_only=True, size=READERS + 1, journal=journal)
         else:
             # `create_engine` imports no driver before the first connection, so none is needed for SQLite.
             self._writer_engine = create_engine(
@@ -68,6 +73,10 @@ class Database:
             self._reader_engine = self._writer_engine
         self._writers = ThreadPoolExecutor(1 if self.is_sqlite else READERS, "state-write")
         self._readers = ThreadPoolExecutor(READERS, "state-read")
+        self._has_log = self.is_sqlite and journal == "wal"
+        self._log_mover = ThreadPoolExecutor(1, "state-log")
+        self._moving: Future[None] | None = None
+        self._moved_s = 0.0
 
     @classmethod
     def sqlite(cls, path: Path) -> Self:
@@ -125,6 +134,7 @@ class Database:
         """Lets submitted work finish, then closes every connection. Idempotent."""
         self._writers.shutdown(wait=True)
         self._readers.shutdown(wait=True)
+        self._log_mover.shutdown(wait=True)
         self._writer_engine.dispose()
         self._reader_engine.dispose()
 
@@ -165,7 +175,9 @@ class Database:
     def _write(self, work: Callable[[Connection], T]) -> T:
         if self.is_sqlite:
             with self._writer_engine.begin() as connection:
-                return work(connection)
+                done = work(connection)
+            self._keep_log_short()
+            return done
         for tried in range(1, MAX_TRIES):
             try:
                 return self._write_serializable(work)
@@ -174,6 +186,24 @@ class Database:
                     raise
                 time.sleep(random.uniform(0, MAX_PAUSE_S * tried / MAX_TRIES))
         return self._write_serializable(work)
+
+    def _keep_log_short(self) -> None:
+        """Has SQLite's log moved into the file now and then, by a thread that no write waits for."""
+        is_due = time.monotonic() - self._moved_s > LOG_EVERY_S
+        if self._has_log and is_due and (self._moving is None or self._moving.done()):
+            self._moved_s = time.monotonic()
+            self._moving = self._log_mover.submit(self._move_log)
+
+    def _move_log(self) -> None:
+        borrowed = self._reader_engine.raw_connection()
+        try:
+            cursor = borrowed.cursor()
+            cursor.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            cursor.close()
+        except sqlite3.Error as error:
+            logger.warning("log not moved into the database: %s", type(error).__name__)
+        finally:
+            borrowed.close()
 
     def _write_serializable(self, work: Callable[[Connection], T]) -> T:
         serializable = self._writer_engine.execution_options(isolation_level="SERIALIZABLE")
@@ -189,19 +219,22 @@ class Database:
             return work(connection)
 
     def _backup(self, target: Path) -> None:
-        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        source = self._reader_engine.raw_connection()
-        try:
-            with closing(sqlite3.connect(target)) as copy:
+        with ExitStack() as unless_whole:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            unless_whole.callback(target.unlink)
+            source = self._reader_engine.raw_connection()
+            with closing(source), closing(sqlite3.connect(target)) as copy:
                 source.driver_connection.backup(copy)  # type: ignore[union-attr]
                 copy.execute("PRAGMA journal_mode=DELETE")  # the copy is one file, with no log beside it
-        except BaseException:
-            target.unlink()
-            raise
-        finally:
-            source.close()
+            unless_whole.pop_all()
+
+    def _await_move(self) -> None:
+        """Two may not move the log at once. On the writer's thread, where no other move begins meanwhile."""
+        if self._moving is not None:
+            self._moving.result()
 
     def _empty_log(self) -> bool:
+        self._await_move()
         borrowed = self._writer_engine.raw_connection()
         try:
             cursor = borrowed.cursor()
@@ -212,6 +245,7 @@ class Database:
             borrowed.close()
 
     def _vacuum(self) -> None:
+        self._await_move()
         borrowed = self._writer_engine.raw_connection()
         try:
             cursor = borrowed.cursor()
@@ -259,6 +293,7 @@ def _sqlite_engine(url: str, *, read_only: bool, size: int, journal: str) -> Eng
         cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
         if not read_only:
             cursor.execute(f"PRAGMA journal_mode={journal}")
+            cursor.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
             cursor.execute("PRAGMA secure_delete=ON")  # what is deleted is overwritten, for people who forget
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, delete, func, select, update
 
 from trunkline.agent.scope import PersonScope
-from trunkline.gateway.state import fulltext
+from trunkline.gateway.clock import now_ms
+from trunkline.gateway.state import files, fulltext, notes, provider_rows
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.messages import delete_messages_of
 from trunkline.gateway.state.schema import (
     account,
-    attachment,
     inbox,
     kv,
     message,
@@ -84,10 +84,13 @@ def delete_session(connection: Connection, streams: Sequence[int], public_id: st
     if found is None:
         return Deleted(0, 0)
     said = select(message.c.id).where(message.c.session_id == found.id)
-    connection.execute(delete(attachment).where(attachment.c.message_id.in_(said)))
+    turns = select(turn.c.id).where(turn.c.session_id == found.id)
+    files.drop_of_turns(connection, turns, messages=said)
+    provider_rows.forget_turns(connection, connection.execute(turns).scalars().all(), now_ms())
     connection.execute(
         update(usage).where(usage.c.session_id == found.id).values(session_id=None, turn_id=None)
     )
+    notes.drop_of(connection, found.id)
     messages = delete_messages_of(connection, found.id)
     keeps_row = _delete_turns(connection, found.id)
     connection.execute(update(session).where(session.c.parent_id == found.id).values(parent_id=None))
@@ -103,6 +106,19 @@ def delete_session(connection: Connection, streams: Sequence[int], public_id: st
             delete(system_prompt).where(system_prompt.c.hash == found.prompt_hash, ~used.exists())
         )
     return Deleted(1, messages)
+
+
+def delete_session_before(
+    connection: Connection, streams: Sequence[int], public_id: str, before_ms: int
+) -> Deleted:
+    """`delete_session`, unless a message has come since or a turn runs in it."""
+    running = select(turn.c.id).where(turn.c.session_id == session.c.id, turn.c.state == "running")
+    silent = select(session.c.id).where(
+        session.c.public_id == public_id, session.c.last_ms < before_ms, ~running.exists()
+    )
+    if connection.execute(silent).first() is None:
+        return Deleted(0, 0)
+    return delete_session(connection, streams, public_id)
 
 
 async def leave_no_trace(database: Database) -> None:

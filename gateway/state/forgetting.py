@@ -12,19 +12,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, and_, delete, exists, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, exists, or_, select, update
 
 from trunkline.adapters.base import Chunk
 from trunkline.agent.memory.entries import normalise
 from trunkline.agent.memory.snapshot import MemorySnapshot
-from trunkline.agent.scope import PersonScope, Scope
+from trunkline.agent.scope import PersonScope, RoomScope, Scope
 from trunkline.agent.stream_text import FENCE_CLOSE, FENCE_OPEN
 from trunkline.gateway.payloads import dump_inbound, dump_outbound, load_inbound, load_outbound
-from trunkline.gateway.state import fulltext, kv
+from trunkline.gateway.state import fulltext, kv, notes, people
 from trunkline.gateway.state.journal import owner_of
 from trunkline.gateway.state.messages import rewrite_message, set_message_state
 from trunkline.gateway.state.schema import (
     account,
+    compaction,
     inbox,
     memory_journal,
     message,
@@ -116,12 +117,14 @@ def redact_lines(connection: Connection, scope: PersonScope, lines: Sequence[int
     return redacted
 
 
-def erase_copies(connection: Connection, scope: PersonScope, fact: Fact) -> None:
+def erase_copies(connection: Connection, scope: Scope, fact: Fact) -> None:
     """Every copy of the fact but what people and the assistant said."""
     _erase_from_journal(connection, scope, fact)
     _erase_from_prompts(connection, scope, fact)
+    _erase_from_notes(connection, scope, fact)
     _erase_from_messages(connection, scope, fact)
-    _erase_from_outbox(connection, scope, fact)
+    if isinstance(scope, PersonScope):
+        _erase_from_outbox(connection, scope, fact)
 
 
 def blank_command(connection: Connection, inbox_row: int) -> None:
@@ -132,8 +135,12 @@ def blank_command(connection: Connection, inbox_row: int) -> None:
         connection.execute(update(inbox).where(inbox.c.id == inbox_row).values(payload=blank))
 
 
-def _own_streams(scope: PersonScope) -> Any:
-    """The person's direct chats, and no room."""
+def _own_streams(scope: Scope) -> Any:
+    """The person's direct chats, and no room; or the one room."""
+    if isinstance(scope, RoomScope):
+        return select(stream.c.id).where(
+            stream.c.room_id.in_(select(room.c.id).where(room.c.slug == scope.room))
+        )
     return select(stream.c.id).where(
         stream.c.account_id.in_(
             select(account.c.id)
@@ -143,11 +150,27 @@ def _own_streams(scope: PersonScope) -> Any:
     )
 
 
-def _own_sessions(scope: PersonScope) -> Any:
+def _own_sessions(scope: Scope) -> Any:
     return select(session.c.id).where(session.c.stream_id.in_(_own_streams(scope)))
 
 
-def _erase_from_journal(connection: Connection, scope: PersonScope, fact: Fact) -> None:
+def _may_hold_copies(connection: Connection, scope: Scope) -> ColumnElement[bool]:
+    """The sessions that were told of a memory: the owner's, and those of accounts once theirs."""
+    own = session.c.stream_id.in_(_own_streams(scope))
+    if isinstance(scope, RoomScope):
+        return own
+    left = people.accounts_left(connection, scope.person)
+    then = [
+        and_(
+            session.c.stream_id.in_(select(stream.c.id).where(stream.c.account_id == account_id)),
+            session.c.id <= last,
+        )
+        for account_id, last in left
+    ]
+    return or_(own, *then)
+
+
+def _erase_from_journal(connection: Connection, scope: Scope, fact: Fact) -> None:
     rows = connection.execute(select(memory_journal).where(memory_journal.c.owner == owner_of(scope))).all()
     for row in rows:
         if row.operations and fact.stands_in(" ".join(_strings(json.loads(row.operations)))):
@@ -169,12 +192,12 @@ def _erase_from_record(connection: Connection, row: Row[Any], fact: Fact) -> Non
         connection.execute(update(memory_journal).where(where).values(values))
 
 
-def _erase_from_prompts(connection: Connection, scope: PersonScope, fact: Fact) -> None:
+def _erase_from_prompts(connection: Connection, scope: Scope, fact: Fact) -> None:
     """A prompt that holds the fact ends; the session's next turn makes a new one."""
     rows = connection.execute(
         select(session.c.id, session.c.title, session.c.snapshot, system_prompt.c.content)
         .outerjoin(system_prompt, system_prompt.c.hash == session.c.prompt_hash)
-        .where(session.c.stream_id.in_(_own_streams(scope)))
+        .where(_may_hold_copies(connection, scope))
     ).all()
     for row in rows:
         values: dict[str, object] = {}
@@ -191,6 +214,23 @@ def _erase_from_prompts(connection: Connection, scope: PersonScope, fact: Fact) 
     connection.execute(delete(system_prompt).where(unused))
 
 
+def _erase_from_notes(connection: Connection, scope: Scope, fact: Fact) -> None:
+    """Spoils the notes on long conversations that tell of the fact, or of messages that repeat it.
+
+    When they are made again they tell of those messages no more.
+    """
+    noted = select(compaction.c.session_id).where(compaction.c.state == notes.IN_USE)
+    held = select(session.c.id).where(_may_hold_copies(connection, scope), session.c.id.in_(noted))
+    for session_id in connection.execute(held).scalars().all():
+        note = notes.latest(connection, session_id)
+        put_away = select(message.c.id, message.c.content).where(
+            message.c.session_id == session_id, message.c.state == "compacted"
+        )
+        repeat = [row.id for row in connection.execute(put_away) if fact.is_said_in(row.content)]
+        if note is not None and (repeat or fact.stands_in(note.text)):
+            notes.spoil(connection, note.id, repeat)
+
+
 def _snapshot_without(stored: str, fact: Fact) -> str:
     try:
         snapshot = MemorySnapshot.from_json(stored)
@@ -200,12 +240,12 @@ def _snapshot_without(stored: str, fact: Fact) -> str:
     return replace(snapshot, memory=tuple(memory), user=tuple(user)).to_json()
 
 
-def _erase_from_messages(connection: Connection, scope: PersonScope, fact: Fact) -> None:
+def _erase_from_messages(connection: Connection, scope: Scope, fact: Fact) -> None:
     """The exact bytes that told the model of it, and its own calls of the memory tool."""
     rows = connection.execute(
         select(message)
         .where(
-            message.c.session_id.in_(_own_sessions(scope)),
+            message.c.session_id.in_(select(session.c.id).where(_may_hold_copies(connection, scope))),
             message.c.sent.contains(FENCE_OPEN)
             | message.c.tool_calls.contains('"memory"')
             | (message.c.tool_name == "memory"),
@@ -289,7 +329,7 @@ def _erase_from_outbox(connection: Connection, scope: PersonScope, fact: Fact) -
         .join(account, account.c.id == inbox.c.account_id)
         .join(person, person.c.id == account.c.person_id)
         .where(person.c.slug == scope.person)
-        .union(select(session.c.platform, session.c.chat).where(session.c.stream_id.in_(_own_streams(scope))))
+        .union(select(session.c.platform, session.c.chat).where(_may_hold_copies(connection, scope)))
         .subquery()
     )
     is_room = exists().where(and_(room.c.platform == outbox.c.platform, room.c.chat == outbox.c.chat))

@@ -3,6 +3,7 @@
 Who may decide is part of every query: the person whose memory it is, or who said it in a room.
 """
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -21,6 +22,7 @@ from trunkline.gateway.state.schema import account, memory_journal, person
 class _Stored:
     number: int
     operations: tuple[Operation, ...]
+    mark: int = 0
 
 
 _STORED = TypeAdapter(_Stored)
@@ -30,7 +32,8 @@ _STORED = TypeAdapter(_Stored)
 class HeldWrite:
     """A write that was not done yet. `scope` is where it was asked for.
 
-    `number` is what its person calls it by; it stays the same while the write waits.
+    `number` is what its person calls it by; it stays the same while the write waits. `mark` is never another
+    write's: a button under it names it by that, as rows and numbers are used again.
     """
 
     id: int
@@ -39,6 +42,15 @@ class HeldWrite:
     target: Target
     operations: tuple[Operation, ...]
     origin: WriteOrigin
+    mark: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A write that has begun to wait, by what its person and a button call it."""
+
+    number: int
+    mark: int
 
 
 def hold(
@@ -49,15 +61,16 @@ def hold(
     operations: Sequence[Operation],
     origin: WriteOrigin,
     now_ms: int,
-) -> int:
-    """Keeps a write until the person decides, and returns its number."""
+) -> Kept:
+    """Keeps a write until the person decides."""
     number = 1 + max((write.number for write in list_for(connection, slug)), default=0)
+    mark = secrets.randbelow(10**15)
     connection.execute(
         insert(memory_journal).values(
             owner=owner_of(scope),
             target=target,
             action=describe_action(operations),
-            operations=_STORED.dump_json(_Stored(number, tuple(operations))).decode(),
+            operations=_STORED.dump_json(_Stored(number, tuple(operations), mark)).decode(),
             state="held",
             actor=origin.actor,
             account_id=origin.account,
@@ -67,7 +80,7 @@ def hold(
             created_ms=now_ms,
         )
     )
-    return number
+    return Kept(number, mark)
 
 
 def count_of(connection: Connection, scope: Scope) -> int:
@@ -119,4 +132,5 @@ def _held(row: Row[Any]) -> HeldWrite:
         cast("Target", row.target),
         stored.operations,
         WriteOrigin(row.actor, row.platform, row.session or None, row.turn_id, by),
+        stored.mark,
     )

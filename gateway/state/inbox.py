@@ -4,14 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, exists, func, insert, or_, select, update
 
 from trunkline.agent.scope import AccountId
 from trunkline.gateway.state.records import InboxRow, SessionKey
-from trunkline.gateway.state.schema import inbox
+from trunkline.gateway.state.schema import inbox, room
 
 LEASE_MS = 60_000
-BATCH_ROWS = 20
+BATCH_ROWS = 100
+"""What one turn may answer at most: far more than anybody says while another turn runs."""
+QUEUE_ROWS = 20
+"""So many messages that were queued one by one get a turn each; what is beyond is answered together."""
+SAID = ("message", "queued")
+"""Kinds of rows that are somebody's words; those of `queued` were asked to wait for a turn of their own."""
 FAILURE_WEIGHT = 3
 POISON_WEIGHT = 9
 """What `attempts` may weigh: three failures, or nine deaths of the process, which may die of anything."""
@@ -29,6 +34,7 @@ class Arrival:
     sent_ms: int
     state: str = "received"
     reason: str = ""
+    not_before_ms: int = 0
 
 
 def is_known(connection: Connection, platform: str, tenant: str, inbox_key: str) -> bool:
@@ -57,6 +63,7 @@ def store(connection: Connection, arrival: Arrival, now_ms: int) -> int:
                 state=arrival.state,
                 reason=arrival.reason,
                 sent_ms=arrival.sent_ms,
+                not_before_ms=arrival.not_before_ms,
                 received_ms=now_ms,
                 done_ms=None if arrival.state == "received" else now_ms,
             )
@@ -66,10 +73,11 @@ def store(connection: Connection, arrival: Arrival, now_ms: int) -> int:
 
 
 def last_place(connection: Connection, account: AccountId) -> SessionKey | None:
-    """Where an account wrote last."""
+    """The direct chat in which an account wrote last."""
+    is_room = exists().where(room.c.platform == inbox.c.platform, room.c.chat == inbox.c.chat)
     row = connection.execute(
         select(inbox.c.platform, inbox.c.tenant, inbox.c.chat, inbox.c.thread, inbox.c.member)
-        .where(inbox.c.account_id == account)
+        .where(inbox.c.account_id == account, inbox.c.chat != "", ~is_room)
         .order_by(inbox.c.id.desc())
         .limit(1)
     ).first()
@@ -77,26 +85,51 @@ def last_place(connection: Connection, account: AccountId) -> SessionKey | None:
 
 
 def lease(connection: Connection, key: SessionKey, owner: str, now_ms: int) -> tuple[InboxRow, ...]:
-    """Takes the oldest waiting rows of a key that belong to one turn.
+    """Takes what is to be done next under a key; empty when nothing waits."""
+    rows = next_batch(connection, key, now_ms)
+    take(connection, [row.id for row in rows], owner, now_ms)
+    return rows
 
-    A command is taken alone. Messages are taken together while they are one author's; rows of an
-    interrupted turn are taken as they were; one that failed is taken alone, so that it harms no other. Empty
-    when nothing waits.
+
+def next_batch(connection: Connection, key: SessionKey, now_ms: int) -> tuple[InboxRow, ...]:
+    """The rows that the key's next turn or command is about, still waiting.
+
+    A command is alone. Messages are taken together while they are one author's; rows of an interrupted turn
+    are taken as they were; one that failed is taken alone, so that it harms no other.
     """
-    query = select(inbox).where(*_is(key), inbox.c.state == "received").order_by(inbox.c.id).limit(BATCH_ROWS)
+    query = (
+        select(inbox)
+        .where(*is_of(key), inbox.c.state == "received", inbox.c.not_before_ms <= now_ms)
+        .order_by(inbox.c.id)
+        .limit(BATCH_ROWS)
+    )
     rows = connection.execute(query).all()
-    batch = list(rows[:1])
-    for row in rows[1:] if batch and batch[0].kind == "message" else []:
-        first = batch[0]
-        failed = first.turn_id is None and max(first.attempts, row.attempts) >= FAILURE_WEIGHT
-        other = (row.kind, row.account_id, row.turn_id) != (first.kind, first.account_id, first.turn_id)
-        if failed or other:
+    return tuple(inbox_row(row) for row in _together(rows))
+
+
+def _together(rows: Sequence[Row[Any]]) -> Sequence[Row[Any]]:
+    if not rows:
+        return ()
+    first = rows[0]
+    if first.turn_id is not None:
+        return [row for row in rows if row.turn_id == first.turn_id]
+    batch = [first]
+    for row in rows[1:] if first.kind in SAID else []:
+        failed = max(first.attempts, row.attempts) >= FAILURE_WEIGHT
+        other = row.kind not in SAID or (row.account_id, row.turn_id) != (first.account_id, None)
+        apart = len(rows) <= QUEUE_ROWS and "queued" in (first.kind, row.kind)
+        if failed or other or apart:
             break
         batch.append(row)
-    if batch:
+    return batch
+
+
+def take(connection: Connection, rows: Sequence[int], owner: str, now_ms: int) -> None:
+    """Leases waiting rows."""
+    if rows:
         connection.execute(
             update(inbox)
-            .where(inbox.c.id.in_([row.id for row in batch]))
+            .where(inbox.c.id.in_(rows), inbox.c.state == "received")
             .values(
                 state="leased",
                 owner=owner,
@@ -104,7 +137,6 @@ def lease(connection: Connection, key: SessionKey, owner: str, now_ms: int) -> t
                 attempts=inbox.c.attempts + 1,
             )
         )
-    return tuple(_inbox_row(row) for row in batch)
 
 
 def lease_one(connection: Connection, row_id: int, owner: str, now_ms: int) -> InboxRow | None:
@@ -117,7 +149,13 @@ def lease_one(connection: Connection, row_id: int, owner: str, now_ms: int) -> I
         .where(inbox.c.id == row_id)
         .values(state="leased", owner=owner, lease_until_ms=now_ms + LEASE_MS, attempts=row.attempts + 1)
     )
-    return _inbox_row(row)
+    return inbox_row(row)
+
+
+def held_of(connection: Connection, rows: Sequence[int]) -> frozenset[int]:
+    """Those of these rows that are leased still: what was deleted meanwhile is not."""
+    query = select(inbox.c.id).where(inbox.c.id.in_(rows), inbox.c.state == "leased")
+    return frozenset(connection.execute(query).scalars())
 
 
 def attach_turn(connection: Connection, rows: Sequence[int], turn_id: int) -> None:
@@ -130,16 +168,23 @@ def finish(connection: Connection, rows: Sequence[int], state: str, reason: str,
     values: dict[str, Any] = {"state": state, "reason": reason, "done_ms": now_ms}
     if not keeps_payload:
         values["payload"] = ""
-    connection.execute(update(inbox).where(inbox.c.id.in_(rows)).values(**values))
+    connection.execute(update(inbox).where(_with_joined(rows)).values(**values))
 
 
 def release(connection: Connection, rows: Sequence[int]) -> None:
     """Gives leased rows back after a failure, which weighs more than the lease that was counted already."""
     connection.execute(
         update(inbox)
-        .where(inbox.c.id.in_(rows), inbox.c.state == "leased")
+        .where(_with_joined(rows), inbox.c.state == "leased")
         .values(state="received", owner="", attempts=inbox.c.attempts + FAILURE_WEIGHT - 1)
     )
+
+
+def _with_joined(rows: Sequence[int]) -> ColumnElement[bool]:
+    """These rows, and those that joined the turn they are in while it ran."""
+    theirs = select(inbox.c.turn_id).where(inbox.c.id.in_(rows), inbox.c.turn_id.is_not(None))
+    joined = and_(inbox.c.turn_id.in_(theirs), inbox.c.state == "leased")
+    return or_(inbox.c.id.in_(rows), joined)
 
 
 def reopen(connection: Connection, rows: Sequence[int]) -> None:
@@ -168,10 +213,20 @@ def take_back(connection: Connection, platform: str, owner: str, thread: str | N
 
 
 def waiting_keys(
-    connection: Connection, platform: str, tenant: str, thread: str | None = None
+    connection: Connection,
+    platform: str,
+    tenant: str,
+    thread: str | None = None,
+    *,
+    now_ms: int | None = None,
 ) -> tuple[SessionKey, ...]:
-    """Keys with waiting rows, the longest waiting first. `thread` narrows it as in `take_back`."""
+    """Keys with waiting rows, the longest waiting first. `thread` narrows it as in `take_back`.
+
+    With `now_ms` without what is held back at that time.
+    """
     where = [inbox.c.platform == platform, inbox.c.tenant == tenant, inbox.c.state == "received"]
+    if now_ms is not None:
+        where.append(inbox.c.not_before_ms <= now_ms)
     if thread is not None:
         where.append(inbox.c.thread == thread)
     query = (
@@ -198,7 +253,12 @@ def last_seen(
 
     A message whose thread bears its own id has opened that thread: it stands in the chat itself, too.
     """
-    known = [inbox.c.platform == platform, inbox.c.tenant == tenant, inbox.c.received_ms >= since_ms]
+    known = [
+        inbox.c.platform == platform,
+        inbox.c.tenant == tenant,
+        inbox.c.received_ms >= since_ms,
+        inbox.c.kind.not_in(("edit", "deletion")),  # of a message that was seen before
+    ]
     opening = inbox.c.key == "m:" + inbox.c.chat + ":" + inbox.c.thread + ":0"
     newest: dict[tuple[str, str], tuple[int, str]] = {}
     for place, where in (
@@ -216,6 +276,12 @@ def last_seen(
     return tuple(LastSeen(chat, thread, message_id) for (chat, thread), (_, message_id) in ordered)
 
 
+def count_waiting(connection: Connection, key: SessionKey) -> int:
+    """How many messages under a key have not been begun."""
+    query = select(func.count()).where(*is_of(key), inbox.c.state == "received", inbox.c.kind.in_(SAID))
+    return int(connection.execute(query).scalar_one())
+
+
 def amend_waiting(connection: Connection, platform: str, tenant: str, key_prefix: str, payload: str) -> bool:
     """Puts an edited message in place of one that still waits; false when none does."""
     result = connection.execute(
@@ -224,7 +290,7 @@ def amend_waiting(connection: Connection, platform: str, tenant: str, key_prefix
             inbox.c.platform == platform,
             inbox.c.tenant == tenant,
             inbox.c.state == "received",
-            inbox.c.kind == "message",
+            inbox.c.kind.in_(SAID),
             inbox.c.turn_id.is_(None),
             or_(inbox.c.key == key_prefix, inbox.c.key.startswith(key_prefix + ":", autoescape=True)),
         )
@@ -233,7 +299,7 @@ def amend_waiting(connection: Connection, platform: str, tenant: str, key_prefix
     return result.rowcount > 0
 
 
-def _is(key: SessionKey) -> tuple[Any, ...]:
+def is_of(key: SessionKey) -> tuple[Any, ...]:
     return (
         inbox.c.platform == key.platform,
         inbox.c.tenant == key.tenant,
@@ -243,7 +309,7 @@ def _is(key: SessionKey) -> tuple[Any, ...]:
     )
 
 
-def _inbox_row(row: Row[Any]) -> InboxRow:
+def inbox_row(row: Row[Any]) -> InboxRow:
     return InboxRow(
         id=row.id,
         key=SessionKey(row.platform, row.tenant, row.chat, row.thread, row.member),
@@ -253,4 +319,5 @@ def _inbox_row(row: Row[Any]) -> InboxRow:
         attempts=row.attempts + 1,
         turn=row.turn_id,
         sent_ms=row.sent_ms,
+        received_ms=row.received_ms,
     )

@@ -2,15 +2,16 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, cast
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, select, update
 
 from trunkline.agent.ports import JournalEntry, Target, WriteOrigin
 from trunkline.agent.scope import AccountId, PersonId, PersonScope, RoomId, RoomScope, Scope
+from trunkline.gateway.state import provider_rows
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.schema import memory_journal
 from trunkline.gateway.state.transcripts import when
@@ -102,15 +103,22 @@ def begin(connection: Connection, scope: Scope, entry: JournalEntry, origin: Wri
 
 
 def settle(connection: Connection, scope: Scope, journal_id: int, *, done: bool) -> None:
-    connection.execute(
+    """Settles a pending row; what a write really changed is mirrored to the memory providers."""
+    owner = owner_of(scope)
+    settled = connection.execute(
         update(memory_journal)
         .where(
             memory_journal.c.id == journal_id,
-            memory_journal.c.owner == owner_of(scope),
+            memory_journal.c.owner == owner,
             memory_journal.c.state == "pending",
         )
         .values(state="done" if done else "abandoned")
     )
+    row = find(connection, scope, journal_id) if done and settled.rowcount else None
+    if row is not None:
+        stamp_ms = int(row.created.timestamp() * 1000)
+        asker = row.origin.account or 0
+        provider_rows.mirror(connection, owner, row.entry, f"{row.id}-{stamp_ms}", stamp_ms, asker=asker)
 
 
 def entries(connection: Connection, scope: Scope, limit: int) -> tuple[JournalRow, ...]:
@@ -119,6 +127,32 @@ def entries(connection: Connection, scope: Scope, limit: int) -> tuple[JournalRo
         .where(memory_journal.c.owner == owner_of(scope))
         .order_by(memory_journal.c.id.desc())
         .limit(limit)
+    )
+    return tuple(_journal_row(row) for row in rows)
+
+
+def latest(connection: Connection, scope: Scope) -> tuple[int, bool]:
+    """The id of the newest write to the scope's memory, and whether one is under way."""
+    newest, running = connection.execute(
+        select(
+            func.max(memory_journal.c.id),
+            func.count().filter(memory_journal.c.state == "pending"),
+        ).where(memory_journal.c.owner == owner_of(scope))
+    ).one()
+    return newest or 0, running > 0
+
+
+def of_turns(connection: Connection, scope: Scope, turns: Collection[int]) -> tuple[JournalRow, ...]:
+    """What the models of these turns wrote to the memory of the scope and nobody took back, newest first."""
+    rows = connection.execute(
+        select(memory_journal)
+        .where(
+            memory_journal.c.owner == owner_of(scope),
+            memory_journal.c.turn_id.in_(turns),
+            memory_journal.c.state == "done",
+            memory_journal.c.actor == "tool",
+        )
+        .order_by(memory_journal.c.id.desc())
     )
     return tuple(_journal_row(row) for row in rows)
 

@@ -11,19 +11,18 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, bindparam, case, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, case, delete, func, insert, or_, select, true, update
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
-from trunkline.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from trunkline.agent.messages import AssistantMessage, Message, Picture, ToolCall, ToolMessage, UserMessage
 from trunkline.agent.ports import Role
 from trunkline.agent.scope import PersonScope, Scope
-from trunkline.gateway.state import fulltext
+from trunkline.gateway.state import files, fulltext, notes
 from trunkline.gateway.state.analyser import ANALYSER_VERSION, analyse, storable
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.kv import get_value, put_value, remove_value
 from trunkline.gateway.state.schema import (
     account,
-    attachment,
     embedding,
     indexed_message,
     kv,
@@ -34,6 +33,7 @@ from trunkline.gateway.state.schema import (
     session,
     stream,
 )
+from trunkline.gateway.state.tool_calls import tool_calls_from_json, tool_calls_to_json
 
 logger = logging.getLogger(__name__)
 
@@ -150,8 +150,10 @@ def add_messages(connection: Connection, news: Sequence[NewMessage]) -> list[int
     return ids
 
 
-def load_history(connection: Connection, scope: Scope, session_row_id: int) -> tuple[Message, ...]:
-    """The live messages of a session in order; empty when the session is out of scope."""
+def load_history(
+    connection: Connection, scope: Scope, session_row_id: int, until_ms: int | None = None
+) -> tuple[Message, ...]:
+    """The live messages of a session in order, up to a time; empty when the session is out of scope."""
     rows = connection.execute(
         select(message)
         .join(session, session.c.id == message.c.session_id)
@@ -159,10 +161,12 @@ def load_history(connection: Connection, scope: Scope, session_row_id: int) -> t
             message.c.session_id == session_row_id,
             message.c.state == "live",
             session.c.stream_id.in_(streams_of(connection, scope)),
+            true() if until_ms is None else message.c.created_ms <= until_ms,
         )
         .order_by(message.c.seq)
     )
-    return tuple(_message(row) for row in rows)
+    pictures = files.pictures_in(connection, session_row_id)
+    return tuple(message_of(row, pictures.get(row.id, ())) for row in rows)
 
 
 def set_message_state(connection: Connection, scope: Scope, ids: Iterable[int], state: MessageState) -> int:
@@ -170,16 +174,28 @@ def set_message_state(connection: Connection, scope: Scope, ids: Iterable[int], 
 
     What is undone or redacted leaves the index; a redacted message also loses its text, for good.
     """
-    rows = _rows_in_scope(connection, scope, ids, state)
+    return _put_state(connection, _rows_in_scope(connection, scope, ids, state), state)
+
+
+def redact_messages(connection: Connection, ids: Sequence[int]) -> int:
+    """Takes the text of messages away that their platform says were deleted: that is asked of no scope."""
+    query = select(message, session.c.private).join(session, session.c.id == message.c.session_id)
+    rows = connection.execute(query.where(message.c.id.in_(ids), message.c.state != "redacted")).all()
+    return _put_state(connection, rows, "redacted")
+
+
+def _put_state(connection: Connection, rows: Sequence[Row[Any]], state: MessageState) -> int:
     if not rows:
         return 0
     kept = [row for row in rows if row.state in VISIBLE]
     if state not in VISIBLE:
+        notes.spoil_about(connection, [(row.session_id, row.seq) for row in rows])
         _unindex(connection, [_searchable(dict(row._mapping)) for row in kept])
         connection.execute(delete(embedding).where(embedding.c.message_id.in_([row.id for row in kept])))
     values: dict[str, object] = {"state": state}
     if state == "redacted":
         values |= {"content": "", "sent": None, "tool_calls": None}
+        files.drop_of_messages(connection, [row.id for row in rows])
     connection.execute(update(message).where(message.c.id.in_([row.id for row in rows])).values(values))
     if state in VISIBLE:
         back = [row for row in rows if row.state == "undone" and not row.private]
@@ -191,6 +207,8 @@ def rewrite_message(connection: Connection, row: Row[Any], values: Mapping[str, 
     """Puts other texts (content, sent, tool_calls) into a stored message, for what must be forgotten."""
     indexed = connection.execute(select(indexed_message.c.id).where(indexed_message.c.id == row.id)).first()
     old = dict(row._mapping)
+    if set(values) != {"sent"}:
+        notes.spoil_about(connection, [(row.session_id, row.seq)])
     changes_index = indexed is not None and "content" in values
     if changes_index:
         _unindex(connection, [_searchable(old)])
@@ -231,16 +249,6 @@ def streams_of(connection: Connection, scope: Scope) -> tuple[int, ...]:
     else:
         rows = connection.execute(_ROOM_STREAMS, {"slug": scope.room})
     return tuple(rows.scalars())
-
-
-def tool_calls_to_json(calls: Sequence[ToolCall]) -> str | None:
-    """Escaped to ASCII, so that the arguments come back byte for byte whatever they hold."""
-    listed = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
-    return json.dumps(listed) if listed else None
-
-
-def tool_calls_from_json(stored: str | None) -> tuple[ToolCall, ...]:
-    return tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in json.loads(stored or "[]"))
 
 
 def index_is_degraded(connection: Connection) -> bool:
@@ -335,9 +343,10 @@ def _row(new: NewMessage, message_id: int, seq: int) -> dict[str, object]:
     }
 
 
-def _message(row: Row[Any]) -> Message:
+def message_of(row: Row[Any], pictures: tuple[Picture, ...] = ()) -> Message:
+    """A stored row as the model's history has it, with the pictures that came with it."""
     if row.role == "user":
-        return UserMessage(row.content, row.content if row.sent is None else row.sent)
+        return UserMessage(row.content, row.content if row.sent is None else row.sent, pictures)
     if row.role == "tool":
         return ToolMessage(row.tool_call_id or "", row.tool_name or "", row.content, row.is_error)
     calls = tool_calls_from_json(row.tool_calls)
@@ -359,10 +368,11 @@ def _rows_in_scope(
 
 
 def _delete(connection: Connection, rows: Sequence[Row[Any]]) -> None:
+    notes.spoil_about(connection, [(row.session_id, row.seq) for row in rows])
     _unindex(connection, [_searchable(dict(row._mapping)) for row in rows if row.state in VISIBLE])
     chosen = [row.id for row in rows]
     connection.execute(delete(embedding).where(embedding.c.message_id.in_(chosen)))
-    connection.execute(update(attachment).where(attachment.c.message_id.in_(chosen)).values(message_id=None))
+    files.drop_of_messages(connection, chosen)
     connection.execute(delete(message).where(message.c.id.in_(chosen)))
 
 

@@ -1,11 +1,12 @@
 """Queries on the outbox: each message of an answer is a row before it is sent, and keeps its outcome."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, update
+from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select, update
 
 from trunkline.gateway.state.records import OutboxRow
 from trunkline.gateway.state.schema import account, inbox, outbox, person, turn
@@ -37,11 +38,13 @@ def plan(
     shown: Mapping[int, str] = MappingProxyType({}),
     surplus: str = "",
     repeats_safely: bool = False,
+    kind: str = "text",
 ) -> bool:
     """Plans the messages of a whole answer, in place of whatever was planned for it before.
 
     A preview keeps its row and its message id, and is edited to the final text, unless `shown` (payloads by
-    place) says that it shows exactly that already; one that the answer has no use for is edited to `surplus`.
+    place) says that it shows exactly that already; where only its buttons are others, its kind is `buttons`.
+    One that the answer has no use for is edited to `surplus`.
     One that may have arrived with this very text is `unknown` and stays so, unless the platform
     `repeats_safely`: nothing is sent twice. Returns whether there is such a one.
     """
@@ -50,17 +53,18 @@ def plan(
     for seq, payload in enumerate(payloads):
         old = known.get(seq)
         if old is None:
-            connection.execute(insert(outbox).values(**_row(where, seq, "text", payload, now_ms)))
+            connection.execute(insert(outbox).values(**_row(where, seq, kind, payload, now_ms)))
             continue
-        if old.state == "unknown" and old.payload == payload and not repeats_safely:
+        if old.state == "unknown" and _same_but_buttons(old.payload, payload) and not repeats_safely:
             doubtful = True
             continue
         is_shown = old.message_id is not None and shown.get(seq) == payload
+        new_kind = "buttons" if seq in shown and _same_but_buttons(shown[seq], payload) else "text"
         connection.execute(
             update(outbox)
             .where(outbox.c.id == old.id)
             .values(
-                kind=old.kind if old.message_id is None else "text",
+                kind=old.kind if old.message_id is None else new_kind,
                 payload=payload,
                 state="sent" if is_shown else "planned",
                 sent_ms=now_ms if is_shown else None,
@@ -80,6 +84,17 @@ def plan(
             .values(kind="text", payload=surplus, state="planned")
         )
     return doubtful
+
+
+def _same_but_buttons(one: str, other: str) -> bool:
+    """Whether two payloads put the same into a chat, whatever can be pressed under it."""
+    return one == other or _without_buttons(one) == _without_buttons(other)
+
+
+def _without_buttons(payload: str) -> object:
+    message = json.loads(payload)
+    message.pop("buttons", None)
+    return message
 
 
 def begin_preview(connection: Connection, where: Plan, seq: int, payload: str, now_ms: int) -> OutboxRow:
@@ -140,6 +155,12 @@ def is_before(connection: Connection, where: Plan) -> bool:
         or_(outbox.c.state == "planned", and_(outbox.c.state == "sending", outbox.c.kind != "preview")),
     )
     return connection.execute(query.limit(1)).first() is not None
+
+
+def count_since(connection: Connection, source: str, since_ms: int) -> int:
+    """How many messages were planned since then whose source begins so."""
+    query = select(func.count()).where(outbox.c.source.startswith(source), outbox.c.created_ms >= since_ms)
+    return int(connection.execute(query).scalar_one())
 
 
 def mark_sending(connection: Connection, row_id: int) -> None:
@@ -220,12 +241,13 @@ def take_back(
     now_ms: int,
     thread: str | None = None,
     repeatable_ms: int = NONCE_HOLDS_MS,
-) -> None:
+) -> tuple[OutboxRow, ...]:
     """At start: what was being sent when a process died. The caller holds the platform's lock.
 
     A message that is on the platform is edited again, which harms nobody. One without an id is sent again
     only where the platform refuses doubles or they are found, for `repeatable_ms`; elsewhere it may have
-    arrived, so it becomes `unknown`. So does a preview: the turn that is resumed goes on with it.
+    arrived, so it becomes `unknown`. So does a preview: the turn that is resumed goes on with it. Returns the
+    messages in doubt that no turn goes on with.
     """
     mine = [outbox.c.platform == platform, outbox.c.state == "sending", *_in_thread(thread)]
     is_final = outbox.c.kind != "preview"
@@ -235,8 +257,10 @@ def take_back(
     ]
     if repeats_safely:
         steps.append(((is_final, outbox.c.created_ms > now_ms - repeatable_ms), "planned"))
-    for extra, state in (*steps, ((), "unknown")):
+    for extra, state in steps:
         connection.execute(update(outbox).where(*mine, *extra).values(state=state))
+    in_doubt = connection.execute(update(outbox).where(*mine).values(state="unknown").returning(outbox)).all()
+    return tuple(_outbox_row(row) for row in in_doubt if row.kind != "preview")
 
 
 def waiting_chats(

@@ -6,15 +6,19 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, insert, select, update
+from sqlalchemy import Connection, Row, Select, func, insert, select, update
 
 from trunkline.agent.scope import AccountId, PersonId, RoomId
+from trunkline.gateway.state.kv import put_value
 from trunkline.gateway.state.records import Account, Person, Room
 from trunkline.gateway.state.schema import (
     account,
+    heard,
     inbox,
+    kv,
     outbox,
     person,
+    reminder,
     room,
     room_member,
     session,
@@ -24,6 +28,9 @@ from trunkline.gateway.state.schema import (
 
 SLUG_CHARS = 28
 RESERVED_SLUGS = frozenset({"rooms", "shared", "local"})
+
+LEFT = "account.left."
+"""Begins the key under which it is kept which accounts were a person's."""
 
 
 def slugify(name: str, taken: Iterable[str] = ()) -> PersonId:
@@ -150,9 +157,28 @@ def give_account(connection: Connection, account_id: AccountId, person_id: int |
     before = connection.execute(select(account.c.person_id).where(account.c.id == account_id)).scalar()
     if before is not None and before != person_id:
         _end_direct_sessions(connection, account_id)
+        _note_left(connection, account_id, before)
     connection.execute(
         update(account).where(account.c.id == account_id).values(person_id=person_id, source=source)
     )
+
+
+def accounts_left(connection: Connection, slug: PersonId) -> tuple[tuple[AccountId, int], ...]:
+    """The accounts that were a person's once, each with the last session row it had when it ceased to be."""
+    query = select(kv.c.key, kv.c.value).where(kv.c.key.startswith(f"{LEFT}{slug}/", autoescape=True))
+    return tuple(
+        (AccountId(int(row.key.rpartition("/")[2])), int(row.value)) for row in connection.execute(query)
+    )
+
+
+def _note_left(connection: Connection, account_id: AccountId, person_id: int) -> None:
+    slug = connection.execute(select(person.c.slug).where(person.c.id == person_id)).scalar_one()
+    last = (
+        select(func.max(session.c.id))
+        .join(stream, stream.c.id == session.c.stream_id)
+        .where(stream.c.account_id == account_id)
+    )
+    put_value(connection, f"{LEFT}{slug}/{account_id}", str(connection.execute(last).scalar() or 0))
 
 
 def _end_direct_sessions(connection: Connection, account_id: AccountId) -> None:
@@ -168,6 +194,11 @@ def _end_direct_sessions(connection: Connection, account_id: AccountId) -> None:
         .where(session.c.stream_id.in_(streams), session.c.ended_ms.is_(None))
         .values(ended_ms=session.c.last_ms, end_reason="person changed")
     )
+
+
+def block_account(connection: Connection, account_id: AccountId, *, blocked: bool) -> None:
+    """A blocked account is answered nowhere, whoever's it is."""
+    connection.execute(update(account).where(account.c.id == account_id).values(blocked=blocked))
 
 
 def accounts_from(connection: Connection, source: str) -> tuple[Account, ...]:
@@ -208,6 +239,12 @@ def ensure_room(
     return found
 
 
+def room_ids(connection: Connection, places: Iterable[tuple[str, str, str]]) -> tuple[int, ...]:
+    """The rows of those rooms (platform, realm, chat) that are known."""
+    found = (find_room(connection, *place) for place in places)
+    return tuple(one.id for one in found if one is not None)
+
+
 def change_room(connection: Connection, room_id: int, **values: object) -> None:
     connection.execute(update(room).where(room.c.id == room_id).values(**values))
 
@@ -225,7 +262,7 @@ def move_room(connection: Connection, platform: str, realm: str, old_chat: str, 
     if found is None or find_room(connection, platform, realm, new_chat) is not None:
         return
     change_room(connection, found.id, chat=new_chat)
-    for table in (session, inbox, outbox):
+    for table in (session, inbox, outbox, heard, reminder):
         connection.execute(
             update(table).where(table.c.platform == platform, table.c.chat == old_chat).values(chat=new_chat)
         )
@@ -241,6 +278,20 @@ def note_member(connection: Connection, room_id: int, account_id: AccountId, now
         )
     elif row.left_ms is not None:
         connection.execute(update(room_member).where(*where).values(left_ms=None))
+
+
+def members_on(connection: Connection, platform: str) -> tuple[tuple[Room, Account], ...]:
+    """Who takes part in which room of a platform, as far as we know."""
+    query = (
+        select(room_member.c.room_id, room_member.c.account_id)
+        .join(room, room.c.id == room_member.c.room_id)
+        .where(room.c.platform == platform, room_member.c.left_ms.is_(None))
+        .order_by(room_member.c.room_id, room_member.c.account_id)
+    )
+    return tuple(
+        (load_room(connection, row.room_id), load_account(connection, row.account_id))
+        for row in connection.execute(query).all()
+    )
 
 
 def note_left(connection: Connection, room_id: int, account_id: AccountId, now_ms: int) -> None:
@@ -292,7 +343,9 @@ def _account(row: Row[Any]) -> Account:
             row.p_source,
             row.suspended,
         )
-    return Account(AccountId(row.id), row.platform, row.realm, row.user_id, row.label, row.blocked, owner)
+    return Account(
+        AccountId(row.id), row.platform, row.realm, row.user_id, row.label, row.blocked, owner, row.source
+    )
 
 
 def _room(row: Row[Any]) -> Room:

@@ -10,11 +10,10 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, exists, or_, select, update
 
-from trunkline.gateway.state import people, sessions
+from trunkline.gateway.state import files, notes, people, sessions
 from trunkline.gateway.state.records import Account, Session, SessionKey
 from trunkline.gateway.state.schema import (
     account,
-    attachment,
     embedding,
     inbox,
     message,
@@ -34,7 +33,7 @@ def begin(connection: Connection, key: SessionKey, owner: Account, model: str, n
     """Ends what is open under the key of a direct chat and opens a private session there."""
     sessions.end(connection, key, "private began", now_ms)
     own = people.stream_of(connection, account_id=owner.id, room_id=None)
-    sessions.start(connection, key, own, prompt="", snapshot="{}", model=model, now_ms=now_ms, private=True)
+    sessions.start(connection, key, own, prompt="", snapshot="{}", model=model, now_ms=now_ms, kind="private")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,8 @@ def erase(connection: Connection, session_id: int, now_ms: int) -> bool:
     turns = select(turn.c.id).where(turn.c.session_id == session_id)
     messages = select(message.c.id).where(message.c.session_id == session_id)
     connection.execute(delete(embedding).where(embedding.c.message_id.in_(messages)))
-    connection.execute(delete(attachment).where(attachment.c.message_id.in_(messages)))
+    _drop_files(connection, turns, messages)
+    notes.drop_of(connection, session_id)
     connection.execute(delete(message).where(message.c.session_id == session_id))
     connection.execute(update(inbox).where(inbox.c.turn_id.in_(turns)).values(payload=""))
     waits = outbox.c.state.in_(("planned", "sending"))
@@ -85,6 +85,16 @@ def erase(connection: Connection, session_id: int, now_ms: int) -> bool:
         .values(**values, end_reason=ERASED if left is None else ENDING)
     )
     return left is None
+
+
+def _drop_files(connection: Connection, turns: Any, messages: Any) -> None:
+    """All files but those that have yet to be delivered: they go at a later call."""
+    waits = outbox.c.kind == "file", outbox.c.state.in_(("planned", "sending"))
+    if connection.execute(select(outbox.c.id).where(outbox.c.turn_id.in_(turns), *waits).limit(1)).first():
+        files.detach_sent(connection, turns)
+        files.drop_of_messages(connection, messages)
+        return
+    files.drop_of_turns(connection, turns, messages=messages)
 
 
 def erase_from_copy(connection: Connection, now_ms: int) -> None:

@@ -21,7 +21,10 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One platform account: a person's, or a stranger's when `person` is None. `label` is never compared."""
+    """One platform account: a person's, or a stranger's when `person` is None. `label` is never compared.
+
+    `source` tells how it came to its person: config, setup, pairing, open, link, local; else empty.
+    """
 
     id: AccountId
     platform: str
@@ -30,6 +33,7 @@ class Account:
     label: str
     blocked: bool
     person: Person | None
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,7 @@ class InboxRow:
     attempts: int
     turn: int | None
     sent_ms: int
+    received_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,12 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, Select, func, or_, select, update
 
+from trunkline.agent.compaction import note_messages
 from trunkline.agent.messages import AssistantMessage, Message, UserMessage
 from trunkline.agent.recall import disarm
 from trunkline.agent.scope import AccountId, PersonScope, Scope
-from trunkline.gateway.state import people, sessions, transcripts
+from trunkline.agent.stream_text import NOTE
+from trunkline.gateway.state import notes, people, sessions, transcripts
 from trunkline.gateway.state.messages import VISIBLE, load_history, streams_of
 from trunkline.gateway.state.records import Session, SessionKey
 from trunkline.gateway.state.schema import message, session, stream
@@ -22,6 +24,9 @@ from trunkline.gateway.state.session_titles import set_title
 RESUMED = "resume"
 """The origin of such a session."""
 
+BRANCHED = "branch"
+"""The origin of a session that began as a copy of another."""
+
 BRIDGE_CHARS = 24_000
 MESSAGE_CHARS = 6_000
 MAX_MESSAGES = 200
@@ -29,7 +34,7 @@ MAX_PARENTS = 8
 MAX_TITLED = 2000
 
 _NOTE = (
-    "[Note from the system, not from the person: this conversation goes on from one that was held on "
+    f"{NOTE} this conversation goes on from one that was held on "
     "{platform}; its last messages follow, shortened, without the tools' part. The whole of it is session "
     "{session} for session_search.]"
 )
@@ -83,6 +88,30 @@ def resume(
     return Resumed(sessions.load(connection, opened.id), title)
 
 
+def branch(connection: Connection, key: SessionKey, now_ms: int) -> Session | None:
+    """Ends the open session of a key and opens one that begins with the same history; None without one.
+
+    What was said stands in the file once: the new session reads it from the old one, up to this moment.
+    """
+    old = sessions.find_open(connection, key)
+    if old is None or old.private:
+        return None
+    sessions.end(connection, key, "branched", now_ms)
+    opened = sessions.start(
+        connection,
+        key,
+        old.stream,
+        prompt=old.prompt,
+        snapshot=old.snapshot,
+        model=old.model,
+        now_ms=now_ms,
+    )
+    connection.execute(
+        update(session).where(session.c.id == opened.id).values(parent_id=old.id, origin=BRANCHED)
+    )
+    return opened
+
+
 def find_by_title(connection: Connection, scope: PersonScope, words: str) -> tuple[str, ...]:
     """The public ids of the sessions that words may mean, newest first.
 
@@ -105,7 +134,32 @@ def find_by_title(connection: Connection, scope: PersonScope, words: str) -> tup
 
 def load_conversation(connection: Connection, scope: Scope, of: Session) -> tuple[Message, ...]:
     """What the model is shown of a session before its next turn: the bridge to the old one, then its own."""
-    return (*_bridge(connection, scope, of.id), *load_history(connection, scope, of.id))
+    return (*_before(connection, scope, of.id), *load_history(connection, scope, of.id))
+
+
+def load_inherited(connection: Connection, scope: Scope, of: Session) -> tuple[Message, ...]:
+    """What a session that was never made shorter is shown of those before it."""
+    return _inherited(connection, scope, of.id)
+
+
+def _before(connection: Connection, scope: Scope, session_id: int, depth: int = 0) -> tuple[Message, ...]:
+    """What is shown before a session's own messages: the note on what was put away, or what it inherited."""
+    own = select(session.c.id).where(
+        session.c.id == session_id, session.c.stream_id.in_(streams_of(connection, scope))
+    )
+    note = notes.latest(connection, session_id) if connection.execute(own).first() is not None else None
+    return _inherited(connection, scope, session_id, depth) if note is None else note_messages(note.text)
+
+
+def _inherited(connection: Connection, scope: Scope, session_id: int, depth: int = 0) -> tuple[Message, ...]:
+    """What a session has from those before it: a branch all of it, one that was taken up a bridge."""
+    row = connection.execute(
+        select(session.c.parent_id, session.c.origin, session.c.started_ms).where(session.c.id == session_id)
+    ).one()
+    if row.origin != BRANCHED or row.parent_id is None or depth >= MAX_PARENTS:
+        return _bridge(connection, scope, session_id)
+    before = _before(connection, scope, row.parent_id, depth + 1)
+    return (*before, *load_history(connection, scope, row.parent_id, until_ms=row.started_ms))
 
 
 def _bridge(connection: Connection, scope: Scope, session_id: int) -> tuple[Message, ...]:

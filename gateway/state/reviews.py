@@ -6,12 +6,14 @@ from sqlalchemy import Connection, func, select
 
 from trunkline.agent.messages import Message, UserMessage
 from trunkline.agent.scope import PersonId, Scope
-from trunkline.gateway.state import sessions
+from trunkline.gateway.state import sessions, skill_reviews
 from trunkline.gateway.state.journal import owner_of
 from trunkline.gateway.state.kv import get_value, put_value, remove_value
 from trunkline.gateway.state.records import Session
 from trunkline.gateway.state.resuming import load_conversation
-from trunkline.gateway.state.schema import account, memory_journal, message, outbox, person, turn
+from trunkline.gateway.state.schema import account, memory_journal, message, outbox, person, session, turn
+
+MAX_ENDED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,8 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A review that should run. `history` ends with `turn`; `new` are the person's messages not yet reviewed.
+    """A review that should run: of memory, of skills, or both. `history` ends with `turn`; `new` are the
+    person's messages not yet reviewed.
 
     `session` is read now: its snapshot tells what of memory the conversation has been told.
     """
@@ -34,22 +37,68 @@ class Due:
     turn: int
     history: tuple[Message, ...]
     new: tuple[UserMessage, ...]
+    memory: bool = True
+    skills: bool = False
 
 
-def find_due(connection: Connection, scope: Scope, session_id: int, turn_id: int, every: int) -> Due | None:
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A session, by both its ids, and the turn up to which it is looked at."""
+
+    session: int
+    public_id: str
+    turn: int
+
+
+def ended_before(connection: Connection, session_id: int, since_ms: int) -> tuple[Stretch, ...]:
+    """The conversations of the same chat that ended since then and have turns nobody tried to review, newest
+    first, a few at most."""
+    here = sessions.load(connection, session_id)
+    query = (
+        select(session.c.id, session.c.public_id, func.max(turn.c.id).label("turn_id"))
+        .join(turn, turn.c.session_id == session.c.id)
+        .where(
+            session.c.stream_id == here.stream,
+            session.c.thread == here.key.thread,
+            session.c.member == here.key.member,
+            session.c.id != session_id,
+            session.c.ended_ms >= since_ms,
+            ~session.c.private,
+            turn.c.state != "running",
+        )
+        .group_by(session.c.id, session.c.public_id)
+        .order_by(func.max(turn.c.id).desc())
+        .limit(MAX_ENDED)
+    )
+    return tuple(
+        Stretch(row.id, row.public_id, row.turn_id)
+        for row in connection.execute(query)
+        if load_mark(connection, row.public_id).tried < row.turn_id
+    )
+
+
+def find_due(
+    connection: Connection, scope: Scope, session_id: int, turn_id: int, every: int, rounds: int = 0
+) -> Due | None:
     """The session's review up to a turn that has ended, if `every` turns passed since the last one was tried
-    and since the last memory write in the session. None for a private session, for one whose prompt has to be
-    made anew (a fact in it was forgotten), and when nothing is new."""
+    and since the last memory write in the session, or `rounds` steps with tools since the last one of skills;
+    0 is never. None for a private session, for one whose prompt has to be made anew (a fact in it was
+    forgotten), and when nothing is new."""
     found = sessions.load(connection, session_id)
     if found.private or not found.prompt:
         return None
     mark = load_mark(connection, found.public_id)
     after = max(mark.tried, _last_write(connection, scope, found.public_id))
-    if _count_turns(connection, session_id, after, turn_id) < every:
+    memory = every > 0 and _count_turns(connection, session_id, after, turn_id) >= every
+    worked_since = skill_reviews.find_due(connection, session_id, found.public_id, turn_id, rounds)
+    if not memory and worked_since is None:
         return None
-    new = _said_between(connection, session_id, mark.reviewed, turn_id)
+    since = mark.reviewed if memory or worked_since is None else worked_since
+    new = _said_between(connection, session_id, since, turn_id)
     history = _history_until(connection, scope, session_id, turn_id)
-    return Due(found, mark, turn_id, history, new) if new and history else None
+    if not new or not history:
+        return None
+    return Due(found, mark, turn_id, history, new, memory, worked_since is not None)
 
 
 def load_mark(connection: Connection, public_id: str) -> Mark:

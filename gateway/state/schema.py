@@ -20,6 +20,11 @@ from sqlalchemy import (
     text,
 )
 
+from trunkline.gateway.state.schema_compaction import compaction_table
+from trunkline.gateway.state.schema_facts import fact_tables
+from trunkline.gateway.state.schema_files import file_tables
+from trunkline.gateway.state.schema_reminders import reminder_tables
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -150,6 +155,7 @@ session = Table(
     _text("model"),
     Column("prompt_hash", Text, ForeignKey("system_prompt.hash"), nullable=True),
     _text("snapshot"),  # the memory entries the model has been told of, as JSON
+    _text("skills"),  # the skills it has been told of, as JSON
     _ref("parent_id", "session.id"),
     _text("origin"),  # empty, new, branch, compaction, idle, scheduled
     _flag("private"),
@@ -162,6 +168,7 @@ session = Table(
     _int("cached_tokens"),
     _int("completion_tokens"),
     _int("cost_micros"),
+    Index(None, "parent_id"),
     Index(None, "stream_id", "last_ms", "title"),  # a search reads all titles of a scope from it
     Index(
         "uq_session_open",
@@ -240,22 +247,7 @@ indexed_message = Table(
     Column("created_ms", Id, nullable=False),
 )
 
-attachment = Table(
-    "attachment",
-    metadata,
-    _id(),
-    _ref("stream_id", "stream.id", nullable=False),
-    _ref("message_id", "message.id"),
-    _text("kind"),
-    _text("name"),
-    _text("mime"),
-    _int("size_bytes", None),
-    _text("sha256", None),
-    _text("ref"),
-    _int("created_ms"),
-    Index(None, "message_id"),
-    Index(None, "sha256"),
-)
+attachment, dropped_file = file_tables(metadata)
 
 inbox = Table(
     "inbox",
@@ -279,10 +271,30 @@ inbox = Table(
     _ref("turn_id", "turn.id"),
     _int("sent_ms"),
     _int("received_ms"),
+    _int("not_before_ms"),  # held back so long: its author writes faster than they may
     _int("done_ms", None),
     UniqueConstraint("platform", "tenant", "key"),
     Index("ix_inbox_waiting", "state", "platform", "tenant", "chat", "thread", "member", "id"),
+    Index(None, "account_id", "received_ms"),
     Index(None, "turn_id"),
+)
+
+# What was said in a room without being said to the assistant, for its next answer there.
+heard = Table(
+    "heard",
+    metadata,
+    _id(),
+    _ref("room_id", "room.id", nullable=False),
+    Column("platform", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("chat", Text, nullable=False),
+    _text("thread"),
+    _ref("account_id", "account.id", nullable=False),
+    _text("message_id"),
+    _text("content"),
+    _int("sent_ms"),
+    _int("heard_ms"),
+    Index(None, "platform", "tenant", "chat", "thread", "id"),
 )
 
 outbox = Table(
@@ -296,7 +308,7 @@ outbox = Table(
     Column("tenant", Text, nullable=False),
     Column("chat", Text, nullable=False),
     _text("thread"),
-    Column("kind", Text, nullable=False),  # preview, text, file
+    Column("kind", Text, nullable=False),  # preview, text, buttons, file, delete, delete
     _text("payload"),  # the OutboundMessage as JSON
     _text("state", "planned"),  # planned, sending, sent, unknown, refused
     _text("message_id", None),
@@ -360,24 +372,7 @@ skill = Table(
     UniqueConstraint("owner", "name", "state"),
 )
 
-reminder = Table(
-    "reminder",
-    metadata,
-    _id(),
-    _ref("account_id", "account.id", nullable=False),
-    _ref("stream_id", "stream.id", nullable=False),
-    Column("platform", Text, nullable=False),
-    Column("tenant", Text, nullable=False),
-    Column("chat", Text, nullable=False),
-    _text("thread"),
-    _text("content"),
-    _text("cron"),
-    _text("timezone"),
-    _text("state", "waiting"),  # waiting, done, cancelled
-    _int("due_ms"),
-    _int("created_ms"),
-    Index(None, "state", "due_ms"),
-)
+reminder, home = reminder_tables(metadata)
 
 code = Table(
     "code",
@@ -392,6 +387,35 @@ code = Table(
     _int("expires_ms"),
     Index(None, "purpose", "state"),
     Index(None, "account_id"),
+)
+
+# Two accounts of which one typed the other's code: they become one person's when both have said yes.
+link_request = Table(
+    "link_request",
+    metadata,
+    _id(),
+    _ref("asker_id", "account.id", nullable=False),  # whose code it was
+    _ref("other_id", "account.id", nullable=False),  # who typed it
+    _flag("asker_yes"),
+    _flag("other_yes"),
+    _text("state", "open"),  # open, done, refused
+    _int("created_ms"),
+    _int("expires_ms"),
+    Index(None, "asker_id"),
+    Index(None, "other_id"),
+)
+
+# A slug that became another person's when two were joined. What providers keep under it is that person's.
+person_alias = Table(
+    "person_alias",
+    metadata,
+    Column("slug", Text, primary_key=True),
+    _ref("person_id", "person.id", nullable=False),
+    _text("accounts"),  # JSON lists of what to give back when the two are parted again: the accounts,
+    _text("journal"),  # the journal rows that came along, and the writes that joined the memories
+    _text("writes"),
+    _int("created_ms"),
+    Index(None, "person_id"),
 )
 
 usage = Table(
@@ -447,6 +471,10 @@ embedding = Table(
     Column("vector", LargeBinary, nullable=False),
     Column("norm", Float, nullable=False),
 )
+
+fact, fact_term = fact_tables(metadata)
+
+compaction = compaction_table(metadata)
 
 # Small facts of the install: the analyser's version, what a model can do, wrong tries at codes.
 kv = Table(

@@ -4,10 +4,11 @@ import hashlib
 import secrets
 import time
 import uuid
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, Select, insert, select, update
 
+from trunkline.gateway.state import homes
 from trunkline.gateway.state.records import Session, SessionKey
 from trunkline.gateway.state.schema import account, session, stream, system_prompt
 
@@ -39,11 +40,12 @@ def start(
     snapshot: str,
     model: str,
     now_ms: int,
-    private: bool = False,
+    kind: Literal["", "private", "scheduled"] = "",
 ) -> Session:
     """Opens a session under a key that has none open; stores its prompt once per distinct text.
 
-    An empty prompt is one that the session's next turn has to make.
+    An empty prompt is one that the session's next turn has to make. A `private` one is erased
+    some day. A `scheduled` one is for one turn beside what is open, so it has ended for everything else.
     """
     session_id = connection.execute(
         insert(session)
@@ -58,9 +60,12 @@ def start(
             model=model,
             prompt_hash=_store_prompt(connection, prompt) if prompt else None,
             snapshot=snapshot,
-            private=private,
+            private=kind == "private",
+            origin=kind if kind == "scheduled" else "",
             started_ms=now_ms,
             last_ms=now_ms,
+            ended_ms=now_ms if kind == "scheduled" else None,
+            end_reason=kind if kind == "scheduled" else "",
         )
         .returning(session.c.id)
     ).scalar_one()
@@ -91,13 +96,26 @@ def set_prompt(connection: Connection, session_id: int, prompt: str, snapshot: s
     return load(connection, session_id)
 
 
+def choose_model(connection: Connection, key: SessionKey, model: str) -> bool:
+    """Another model answers in the open session of a key, which ends its frozen prompt; false without one."""
+    result = connection.execute(
+        update(session)
+        .where(*_is(key), session.c.ended_ms.is_(None))
+        .values(model=model, prompt_hash=None)
+    )
+    return result.rowcount > 0
+
+
 def takes_part(connection: Connection, key: SessionKey) -> bool:
     """Whether the assistant has spoken with anyone under this key."""
     return connection.execute(select(session.c.id).where(*_is(key)).limit(1)).first() is not None
 
 
 def home_of(connection: Connection, person_id: int) -> SessionKey | None:
-    """Where a person was last talked to directly: the chat for what the assistant says of its own accord."""
+    """The chat for what the assistant says of its own accord: the one chosen, else the last direct one."""
+    chosen = homes.chosen(connection, person_id)
+    if chosen is not None:
+        return chosen
     query = (
         _sessions()
         .join(stream, session.c.stream_id == stream.c.id)

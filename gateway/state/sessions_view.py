@@ -9,8 +9,9 @@ from trunkline.agent.messages import ToolCall
 from trunkline.agent.ports import SessionCard
 from trunkline.agent.scope import Scope
 from trunkline.gateway.state import transcripts
-from trunkline.gateway.state.messages import streams_of, tool_calls_from_json
+from trunkline.gateway.state.messages import streams_of
 from trunkline.gateway.state.schema import session
+from trunkline.gateway.state.tool_calls import tool_calls_from_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from sqlalchemy import Connection, Row, Select, bindparam, func, literal, or_, s
 
 from trunkline.agent.ports import SessionCard, SessionView, TranscriptLine
 from trunkline.gateway.state.analyser import fold
-from trunkline.gateway.state.messages import VISIBLE, tool_calls_from_json
+from trunkline.gateway.state.messages import VISIBLE
 from trunkline.gateway.state.schema import account, message, person, session
+from trunkline.gateway.state.tool_calls import tool_calls_from_json
 
 PREVIEW_CHARS = 160
 LINE_CHARS = 4000

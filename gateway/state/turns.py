@@ -10,9 +10,11 @@ from trunkline.agent.messages import AssistantMessage, Message, ToolMessage, Usa
 from trunkline.agent.ports import TurnLost
 from trunkline.agent.scope import AccountId
 from trunkline.gateway.clock import now_ms
+from trunkline.gateway.state import files
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.messages import NewMessage, add_message, tool_calls_from_json
+from trunkline.gateway.state.messages import NewMessage, add_message, message_of
 from trunkline.gateway.state.schema import message, session, step, turn, usage
+from trunkline.gateway.state.usage import cost_micros
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +71,23 @@ def resume(connection: Connection, turn_id: int, owner: str) -> TurnRow | None:
 
 
 def recorded(connection: Connection, turn_id: int) -> tuple[UserMessage, tuple[Message, ...]]:
-    """The turn's user message, and the steps committed after it."""
+    """The turn's user message, and what was committed after it: its steps, and what was said meanwhile.
+
+    Of messages that were taken back meanwhile nothing is left.
+    """
     rows = connection.execute(
-        select(message).where(message.c.turn_id == turn_id).order_by(message.c.seq)
+        select(message).where(message.c.turn_id == turn_id, message.c.state == "live").order_by(message.c.seq)
     ).all()
-    said_first, steps = UserMessage("", ""), list[Message]()
-    for row in rows:
-        if row.role == "user":
-            sent = row.content if row.sent is None else row.sent
-            said_first = UserMessage(row.content, sent)
-        elif row.role == "assistant":
-            calls = tool_calls_from_json(row.tool_calls)
-            steps.append(AssistantMessage(row.content, calls, row.finish_reason, row.interrupted))
-        else:
-            steps.append(ToolMessage(row.tool_call_id, row.tool_name, row.content, row.is_error))
-    return said_first, tuple(steps)
+    pictures = files.pictures_of_turn(connection, turn_id)
+    said: list[Message] = [message_of(row, pictures.get(row.id, ())) for row in rows]
+    if said and isinstance(said[0], UserMessage):
+        return said[0], tuple(said[1:])
+    return UserMessage("", ""), tuple(said)
 
 
 def end(connection: Connection, key: TurnKey, state: str, reason: str, stamp_ms: int) -> None:
     """Ends the turn as done, stopped or failed. Raises TurnLost when another attempt holds it."""
-    _check(connection, key)
+    check(connection, key)
     connection.execute(
         update(turn).where(turn.c.id == key.turn).values(state=state, reason=reason, ended_ms=stamp_ms)
     )
@@ -107,7 +106,8 @@ def add_usage(
     connection: Connection, row: TurnRow, spent: Sequence[Spent], room_id: int | None, stamp_ms: int
 ) -> None:
     """Counts model calls to the account that asked and to the session."""
-    for call in spent:
+    costs = [cost_micros(connection, call.model, call.usage) for call in spent]
+    for call, cost in zip(spent, costs, strict=True):
         connection.execute(
             insert(usage).values(
                 account_id=row.account,
@@ -119,6 +119,7 @@ def add_usage(
                 prompt_tokens=call.usage.prompt_tokens,
                 cached_tokens=call.usage.cached_tokens,
                 completion_tokens=call.usage.completion_tokens,
+                cost_micros=cost,
                 created_ms=stamp_ms,
             )
         )
@@ -130,28 +131,48 @@ def add_usage(
             prompt_tokens=session.c.prompt_tokens + total.prompt_tokens,
             cached_tokens=session.c.cached_tokens + total.cached_tokens,
             completion_tokens=session.c.completion_tokens + total.completion_tokens,
+            cost_micros=session.c.cost_micros + sum(costs),
         )
     )
+
+
+TakeIn = Callable[[Connection, int], tuple[UserMessage, ...]]
+"""Stores what was said while a step ran as a part of the turn, in the step's own transaction."""
+
+
+def nobody(connection: Connection, step_n: int) -> tuple[UserMessage, ...]:
+    """The TakeIn of a turn that nobody can talk into."""
+    return ()
 
 
 class StoreRecorder:
     """The TurnRecorder of one attempt at a turn. `counted` are the tokens of the steps it has recorded."""
 
     def __init__(
-        self, database: Database, row: TurnRow, room_id: int | None, model: str, mask: Callable[[str], str]
+        self,
+        database: Database,
+        row: TurnRow,
+        room_id: int | None,
+        model: str,
+        mask: Callable[[str], str],
+        take_in: TakeIn = nobody,
     ) -> None:
         self._database = database
         self._row = row
         self._room_id = room_id
         self._model = model
         self._mask = mask
+        self._take_in = take_in
         self.counted = Usage()
+        self.has_begun = False
+        """Whether a tool call was recorded, or is about to be."""
 
     async def record_calls(self, step_n: int, message: AssistantMessage, usage: Usage) -> None:
+        self.has_begun = True
         stamp_ms, spent = now_ms(), Spent("turn", self._model, usage)
 
         def work(connection: Connection) -> None:
-            _check(connection, self._row.key)
+            check(connection, self._row.key)
             connection.execute(
                 insert(step).values(
                     turn_id=self._row.key.turn,
@@ -167,11 +188,13 @@ class StoreRecorder:
         await self._database.write(work)
         self.counted += usage
 
-    async def record_results(self, step_n: int, results: Sequence[ToolMessage]) -> None:
+    async def record_results(
+        self, step_n: int, results: Sequence[ToolMessage], *, last: bool = False
+    ) -> tuple[UserMessage, ...]:
         stamp_ms = now_ms()
 
-        def work(connection: Connection) -> None:
-            _check(connection, self._row.key)
+        def work(connection: Connection) -> tuple[UserMessage, ...]:
+            check(connection, self._row.key)
             for result in results:
                 add_message(connection, self._result(step_n, result, stamp_ms))
             connection.execute(
@@ -179,8 +202,9 @@ class StoreRecorder:
                 .where(step.c.turn_id == self._row.key.turn, step.c.n == step_n)
                 .values(state="done", ended_ms=stamp_ms)
             )
+            return () if last else self._take_in(connection, step_n)
 
-        await self._database.write(work)
+        return await self._database.write(work)
 
     def _result(self, step_n: int, result: ToolMessage, stamp_ms: int) -> NewMessage:
         return NewMessage(
@@ -214,7 +238,7 @@ def said(
     )
 
 
-def _check(connection: Connection, key: TurnKey) -> None:
+def check(connection: Connection, key: TurnKey) -> None:
     """Raises TurnLost unless the turn runs and this attempt holds it."""
     held = connection.execute(
         select(turn.c.id).where(

@@ -348,3 +348,16 @@ def test_an_address_is_spelled_out_once_in_a_text_and_cut_where_nobody_reads_on(
 
     assert text.count("mailto:") == 1
     assert len(text) < 500
+
+
+@pytest.mark.parametrize(
+    ("markdown", "written"),
+    [
+        ("https://e.test/a`code`", "<https://e.test/a>`code`"),
+        ("see https://e.test/a.**bold**", "see <https://e.test/a>.**bold**"),
+        ("https://e.test/a `code`", "https://e.test/a `code`"),
+        ("`code`https://e.test/a", "`code`https://e.test/a"),
+    ],
+)
+def test_an_address_on_discord_ends_before_a_mark_that_touches_it(markdown: str, written: str) -> None:
+    assert texts(render_discord(markdown)) == [written]

@@ -15,6 +15,7 @@ from trunkline.adapters.base import (
     AdapterError,
     Attachment,
     AttachmentKind,
+    Button,
     ChatRef,
     Chunk,
     CommandSpec,
@@ -27,7 +28,8 @@ from trunkline.adapters.base import (
     Uncertain,
     Unreachable,
 )
-from trunkline.adapters.telegram import MENU_BYTES, TelegramAdapter, command_menu
+from trunkline.adapters.telegram import TelegramAdapter
+from trunkline.adapters.telegram_menu import MENU_BYTES, command_menu
 
 GROUP = -1002000000001
 FORUM = -1002000000002
@@ -130,37 +132,120 @@ async def test_the_token_stays_out_of_the_logs(
 async def test_the_menu_is_set_once_and_left_alone_when_it_has_not_changed(
     telegram: TelegramEmulator, inbox: Inbox
 ) -> None:
-    for _ in range(2):
+    for run in (1, 2):
         async with running(adapter_for(telegram), inbox, telegram):
-            pass
+            await telegram.wait_for(lambda: len(telegram.calls_of("getMyCommands")) == 2 * run)  # noqa: B023
+            await telegram.wait_for(lambda: len(telegram.menus) == 2)
 
     assert [command["command"] for command in telegram.commands] == ["stop", "delete_me"]
-    assert len(telegram.calls_of("setMyCommands")) == 1
+    assert len(telegram.calls_of("setMyCommands")) == 2
+
+
+async def test_there_is_a_menu_for_groups_and_one_in_each_language(
+    telegram: TelegramEmulator, inbox: Inbox
+) -> None:
+    specs = (
+        CommandSpec("stop", "End what is running", translations=(("zh", "停止"),)),
+        CommandSpec("memory", "What I know", translations=(("zh", "记忆"),), private=True),
+    )
+
+    async with running(adapter_for(telegram, commands=specs), inbox, telegram):
+        await telegram.wait_for(lambda: len(telegram.menus) == 4)
+
+    shown = {
+        place: [(command["command"], command["description"]) for command in menu]
+        for place, menu in telegram.menus.items()
+    }
+    assert shown == {
+        ("default", ""): [("stop", "End what is running"), ("memory", "What I know")],
+        ("default", "zh"): [("stop", "停止"), ("memory", "记忆")],
+        ("all_group_chats", ""): [("stop", "End what is running")],
+        ("all_group_chats", "zh"): [("stop", "停止")],
+    }
 
 
 async def test_a_menu_that_is_refused_does_not_stop_the_adapter(
-    telegram: TelegramEmulator, inbox: Inbox, caplog: pytest.LogCaptureFixture
+    telegram: TelegramEmulator, inbox: Inbox
 ) -> None:
     telegram.fail_next("setMyCommands", Fault(status=500))
 
     async with running(adapter_for(telegram), inbox, telegram):
+        await telegram.wait_for(lambda: telegram.calls_of("setMyCommands"))
         await telegram.direct_message(ANN, "still there?")
         await inbox.next()
 
-    assert "command menu not updated" in caplog.text
+    assert telegram.commands == []
 
 
 async def test_a_long_menu_is_cut_to_what_telegram_takes(telegram: TelegramEmulator, inbox: Inbox) -> None:
     many = tuple(CommandSpec(f"command_{n}", "ä" * 300) for n in range(100))
 
     async with running(adapter_for(telegram, commands=many), inbox, telegram):
-        pass
+        await telegram.wait_for(lambda: telegram.commands)
 
     menu = command_menu(many)
     assert 10 < len(menu) < 100
     assert max(len(entry.description) for entry in menu) == 40
     assert len(telegram.commands) == len(menu)
     assert sum(len(str(command).encode()) for command in telegram.commands) < MENU_BYTES
+
+
+# buttons and reactions
+
+
+async def test_buttons_stand_under_a_message_until_an_edit_takes_them_away(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    telegram.private_chat(ANN)
+    stop = Button("stop", "■ Stop", "7")
+
+    sent = await adapter.send(to(ANN, "Working", buttons=(stop,)))
+    shown = telegram.sent(ANN)[-1].buttons
+    await adapter.edit(sent.message_id, to(ANN, "Working"))
+
+    assert shown == (("■ Stop", "stop:7"),)
+    assert telegram.sent(ANN)[-1].buttons == ()
+
+
+async def test_a_press_in_a_group_is_answered_for_its_presser_alone(
+    adapter: TelegramAdapter, telegram: TelegramEmulator, inbox: Inbox
+) -> None:
+    telegram.group(GROUP)
+    own = telegram.store(telegram.chats[GROUP], {"from": telegram.bot_user, "text": "Working"})
+    query = await telegram.press_button(ANN, GROUP, own["message_id"], "stop:7")
+    press = await inbox.next()
+
+    told = to(GROUP, "Not yours.", ephemeral=True, private=True)
+    told = replace(told, to=ChatRef(press.chat, None, press.interaction))
+    await adapter.send(told)
+
+    assert telegram.answered_queries[query] == "Not yours."
+    with pytest.raises(Rejected):
+        await adapter.send(told)
+    assert telegram.texts(GROUP) == ["Working"]
+
+
+async def test_a_press_in_a_group_that_nobody_answers_stops_spinning(
+    adapter: TelegramAdapter, telegram: TelegramEmulator, inbox: Inbox
+) -> None:
+    telegram.group(GROUP)
+    own = telegram.store(telegram.chats[GROUP], {"from": telegram.bot_user, "text": "Working"})
+
+    query = await telegram.press_button(ANN, GROUP, own["message_id"], "stop:7")
+
+    await telegram.wait_for(lambda: query in telegram.answered_queries)
+
+
+async def test_a_reaction_is_put_on_a_message_and_a_wrong_one_is_refused(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    said = await telegram.direct_message(ANN, "hi")
+
+    await adapter.react(ChatRef(str(ANN)), str(said.message_id), "👍")
+
+    assert telegram.reactions[ANN, said.message_id] == ("👍",)
+    with pytest.raises(Rejected):
+        await adapter.react(ChatRef(str(ANN)), str(said.message_id), "✅")
 
 
 # sending

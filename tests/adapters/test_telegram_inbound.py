@@ -315,9 +315,19 @@ async def test_a_pressed_button_carries_its_payload_and_stops_spinning(
     message = await heard.one()
 
     assert (message.kind, message.text) == (InboundKind.BUTTON, "retry:7")
-    assert (message.sender.id, message.message_id) == (str(ANN), str(own["message_id"]))
+    assert message.sender.id == str(ANN)
+    assert message.reply_to == ReplyTo(str(own["message_id"]), str(telegram.me["id"]), is_own=True)
     assert message.key == f"e:{query_id}"
     assert query_id in telegram.answered_queries
+
+
+async def test_a_command_after_the_bots_name_is_a_command(telegram: TelegramEmulator, heard: Heard) -> None:
+    await telegram.group_message(-1002000000001, ANN, "/title Trip to Basel")
+
+    message = await heard.one()
+
+    assert (message.kind, message.command, message.text) == (InboundKind.COMMAND, "title", "Trip to Basel")
+    assert message.mentions_me
 
 
 async def test_a_reaction_names_its_message(telegram: TelegramEmulator, heard: Heard) -> None:

@@ -16,7 +16,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from trunkline.adapters.base import ChatRef, Chunk, InboundKind, InboundMessage, OutboundMessage
+from trunkline.adapters.base import (
+    AttachmentKind,
+    ChatRef,
+    Chunk,
+    InboundKind,
+    InboundMessage,
+    OutboundFile,
+    OutboundMessage,
+)
 from trunkline.adapters.terminal import LineReader, Tail, TerminalAdapter, Waiting
 
 DEADLINE_S = 20
@@ -107,6 +115,16 @@ async def test_a_slash_and_a_name_is_a_command(line: str, command: str | None, t
     await house.chat([line])
 
     assert (house.inbox[0].command, house.inbox[0].text) == (command, text)
+
+
+@pytest.mark.parametrize("word", ["/quit", " /Exit "])
+async def test_a_word_leaves_the_chat_as_the_end_of_the_input_does(word: str) -> None:
+    house = House()
+
+    printed = await house.chat(["hello", word, "never read"])
+
+    assert printed == "You said hello\n"
+    assert [message.text for message in house.inbox] == ["hello"]
 
 
 async def test_a_long_answer_is_not_wrapped_in_a_pipe_and_brackets_stay() -> None:
@@ -310,3 +328,20 @@ async def test_waiting_for_a_line_does_not_keep_it_from_ending() -> None:
 
     os.close(writing)
     assert running.cancelled()
+
+
+async def test_a_file_is_saved_under_its_name_and_never_over_another(tmp_path: Path) -> None:
+    out = io.StringIO()
+    adapter = TerminalAdapter(
+        "alice",
+        conversation="c1",
+        read_line=lambda: None,
+        console=Console(file=out, width=200),
+        downloads=tmp_path / "downloads",
+    )
+    for content in (b"one", b"two"):
+        file = OutboundFile(AttachmentKind.DOCUMENT, "../list.md", "text/markdown", "0" * 64, content)
+        await adapter.send(OutboundMessage(ChatRef("alice", "c1"), Chunk(""), file=file))
+    saved = {path.name: path.read_bytes() for path in (tmp_path / "downloads").iterdir()}
+    assert saved == {"list.md": b"one", "list 2.md": b"two"}
+    assert [f"Saved: {tmp_path / 'downloads' / name}" in out.getvalue() for name in saved] == [True, True]

@@ -4,126 +4,30 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import aiohttp
 import pytest
 
-from trunkline.adapters.base import AdapterError, ChatRef, Chunk, InboundKind, InboundMessage, OutboundMessage
+from tests.adapters.web_house import (
+    DEADLINE_S,
+    TOKEN,
+    Browser,
+    House,
+    answer_in,
+    opened_browser,
+    serving,
+)
+from trunkline.adapters.base import AdapterError, ChatRef, InboundKind
 from trunkline.adapters.web.adapter import WebAdapter
-from trunkline.adapters.web.conversations import Conversation, Said
+from trunkline.adapters.web.conversations import Said
 from trunkline.adapters.web.markdown import to_html
-
-TOKEN = "t0ken-of-the-link"
-DEADLINE_S = 10
-
-
-@dataclass
-class House:
-    """The gateway's side: takes messages, and may refuse to commit them."""
-
-    inbox: asyncio.Queue[InboundMessage] = field(default_factory=asyncio.Queue)
-    disk_is_full: bool = False
-    said: tuple[Said, ...] = ()
-
-    async def deliver(self, message: InboundMessage) -> None:
-        if self.disk_is_full:
-            raise OSError("no space left")
-        await self.inbox.put(message)
-
-    async def list(self, person: str) -> tuple[Conversation, ...]:
-        return (Conversation("earlier", "Trip to <Basel>", datetime(2026, 1, 1, tzinfo=UTC)),)
-
-    async def history(self, person: str, thread: str) -> tuple[Said, ...]:
-        return self.said if (person, thread) == ("alice", "earlier") else ()
-
-
-@dataclass
-class Browser:
-    """An HTTP client with a cookie jar that sends what a browser would."""
-
-    adapter: WebAdapter
-    house: House
-    http: aiohttp.ClientSession
-
-    @property
-    def base(self) -> str:
-        return f"http://127.0.0.1:{self.adapter.port}"
-
-    async def sign_in(self) -> None:
-        async with self.http.get(self.adapter.link) as answer:
-            assert answer.status == 200
-
-    async def get(self, path: str) -> tuple[int, str]:
-        async with self.http.get(self.base + path) as answer:
-            return answer.status, await answer.text()
-
-    async def post(self, thread: str, body: object, origin: str | None = None) -> tuple[int, str]:
-        headers = {"Origin": self.base if origin is None else origin}
-        async with self.http.post(f"{self.base}/c/{thread}/messages", json=body, headers=headers) as answer:
-            return answer.status, await answer.text()
-
-    @asynccontextmanager
-    async def follow(self, thread: str, after: str) -> AsyncIterator["Events"]:
-        async with self.http.get(
-            f"{self.base}/c/{thread}/events", headers={"Last-Event-ID": after}
-        ) as answer:
-            yield Events(answer)
-
-    async def place(self, thread: str) -> str:
-        _, page = await self.get(f"/c/{thread}")
-        return page.split('data-place="')[1].split('"')[0]
-
-
-class Events:
-    """Reads a stream of server-sent events."""
-
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
-        self._answer = answer
-        self.last_id = ""
-
-    async def next(self, wanted: str = "message") -> dict[str, object]:
-        async with asyncio.timeout(DEADLINE_S):
-            while True:
-                fields = await self._read()
-                self.last_id = fields.get("id", self.last_id)
-                if fields.get("event") == wanted:
-                    return dict(json.loads(fields["data"]))
-
-    async def _read(self) -> dict[str, str]:
-        fields: dict[str, str] = {}
-        while line := (await self._answer.content.readline()).decode().rstrip("\n"):
-            name, _, value = line.partition(": ")
-            fields[name] = value
-        return fields
-
-
-@asynccontextmanager
-async def serving(adapter: WebAdapter, house: House) -> AsyncIterator[None]:
-    ready = asyncio.Event()
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(adapter.run(house.deliver, lambda _: ready.set()))
-        async with asyncio.timeout(DEADLINE_S):
-            await ready.wait()
-        try:
-            yield
-        finally:
-            running.cancel()
 
 
 @pytest.fixture
 async def browser() -> AsyncIterator[Browser]:
-    house = House()
-    adapter = WebAdapter("127.0.0.1", 0, "alice", TOKEN, conversations=house)
-    jar = aiohttp.CookieJar(unsafe=True)
-    async with serving(adapter, house), aiohttp.ClientSession(cookie_jar=jar) as http:
-        yield Browser(adapter, house, http)
-
-
-def answer_in(thread: str, text: str, nonce: str = "") -> OutboundMessage:
-    return OutboundMessage(ChatRef("alice", thread), Chunk(text), nonce=nonce)
+    async with opened_browser() as opened:
+        yield opened
 
 
 MESSAGE = {"id": "0123456789abcdef", "text": "hello"}
@@ -153,7 +57,9 @@ async def test_without_the_link_a_page_says_how_to_get_it_and_shows_nothing(
 
 
 async def test_health_answers_without_a_token(browser: Browser) -> None:
-    assert (await browser.get("/healthz"))[0] == 200
+    status, said = await browser.get("/healthz")
+
+    assert (status, json.loads(said)) == (200, {"product": "trunkline", "status": "ok"})
 
 
 async def test_a_foreign_host_name_is_refused(browser: Browser) -> None:

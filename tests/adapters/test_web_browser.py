@@ -6,11 +6,21 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import pytest
 
-from trunkline.adapters.base import ChatRef, Chunk, InboundMessage, OutboundMessage
+from trunkline.adapters.base import (
+    Button,
+    ChatRef,
+    Chunk,
+    CommandSpec,
+    InboundKind,
+    InboundMessage,
+    OutboundMessage,
+)
 from trunkline.adapters.web.adapter import WebAdapter
+from trunkline.adapters.web.conversations import Conversation, Said
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 try:
@@ -41,8 +51,34 @@ pytestmark = [
 class House:
     inbox: asyncio.Queue[InboundMessage] = field(default_factory=asyncio.Queue)
 
+    titles: dict[str, str] = field(default_factory=dict)
+
     async def deliver(self, message: InboundMessage) -> None:
         await self.inbox.put(message)
+
+    async def list(self, person: str) -> tuple[Conversation, ...]:
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        return tuple(Conversation(thread, title, at) for thread, title in self.titles.items())
+
+    async def history(self, person: str, thread: str) -> tuple[Said, ...]:
+        return ()
+
+    async def rename(self, person: str, thread: str, title: str) -> bool:
+        self.titles[thread] = title
+        return True
+
+    async def delete(self, person: str, thread: str) -> None:
+        self.titles.pop(thread, None)
+
+    async def has_file(self, person: str, thread: str, sha256: str) -> bool:
+        return False
+
+
+COMMANDS = (
+    CommandSpec("new", "begin a new conversation"),
+    CommandSpec("status", "say how things are"),
+    CommandSpec("search", "find what was said", "<words>"),
+)
 
 
 @asynccontextmanager
@@ -91,12 +127,15 @@ async def browser() -> AsyncIterator["Browser"]:
 @pytest.fixture
 async def visit(browser: "Browser") -> AsyncIterator[Visit]:
     house = House()
-    adapter = WebAdapter("127.0.0.1", 0, "alice", "tok")
+    adapter = WebAdapter("127.0.0.1", 0, "alice", "tok", conversations=house, commands=COMMANDS)
     async with serving(adapter, house):
-        page = await browser.new_page(viewport={"width": 1280, "height": 800})
+        context = await browser.new_context(
+            viewport={"width": 1280, "height": 800}, permissions=["clipboard-read", "clipboard-write"]
+        )
+        page = await context.new_page()
         await page.goto(adapter.link)
         yield Visit(adapter, house, page)
-        await page.close()
+        await context.close()
 
 
 async def test_what_is_typed_is_sent_and_shown(visit: Visit) -> None:
@@ -139,6 +178,23 @@ async def test_the_stop_button_is_there_while_answering_and_stops(visit: Visit) 
     await visit.adapter.typing(visit.to, on=False)
 
     await expect(stop).to_be_hidden()
+
+
+async def test_a_button_under_an_answer_is_pressed_and_goes_with_an_edit(visit: Visit) -> None:
+    await visit.say("hello")
+    again = Button("retry", "↻ Retry", "7")
+    sent = await visit.adapter.send(OutboundMessage(visit.to, Chunk("An answer"), buttons=(again,)))
+
+    await visit.page.get_by_role("button", name="↻ Retry").click()
+    async with asyncio.timeout(10):
+        pressed = await visit.house.inbox.get()
+    await visit.adapter.edit(sent.message_id, OutboundMessage(visit.to, Chunk("Another answer")))
+    await visit.page.get_by_text("Another answer").wait_for()
+
+    assert (pressed.kind, pressed.text) == (InboundKind.BUTTON, "retry:7")
+    assert pressed.reply_to is not None
+    assert pressed.reply_to.message_id == sent.message_id
+    assert await visit.page.get_by_role("button", name="↻ Retry").count() == 0
 
 
 async def test_reload_shows_what_was_said(visit: Visit) -> None:
@@ -231,3 +287,104 @@ async def test_what_could_not_be_sent_stays_in_the_box(browser: "Browser") -> No
     await expect(page.get_by_role("alert")).to_contain_text("Not sent")
     await expect(page.get_by_label("Message", exact=True)).to_have_value("precious")
     await page.close()
+
+
+async def test_a_new_conversation_is_in_the_list_as_soon_as_it_has_begun(visit: Visit) -> None:
+    listed = visit.page.get_by_role("navigation").get_by_role("link")
+    await expect(listed).to_have_count(0)
+
+    await visit.say("Where is the boiler?")
+    await expect(listed).to_have_text(["Where is the boiler?"])
+
+    await visit.adapter.typing(visit.to, on=True)
+    visit.house.titles[visit.to.thread or ""] = "The boiler"
+    await visit.adapter.typing(visit.to, on=False)
+    await expect(listed).to_have_text(["The boiler"])
+    await expect(listed).to_have_attribute("aria-current", "page")
+
+
+async def test_a_slash_opens_a_menu_of_commands_that_the_keys_walk_through(visit: Visit) -> None:
+    box, menu = visit.page.get_by_label("Message", exact=True), visit.page.get_by_role("listbox")
+    await expect(menu).to_be_hidden()
+
+    await box.press_sequentially("/s")
+    await expect(menu.get_by_role("option")).to_have_count(2)
+    await box.press("ArrowDown")
+    await box.press("Enter")
+    await expect(box).to_have_value("/search ")
+    await expect(menu).to_be_hidden()
+    await box.press_sequentially("boiler")
+    await box.press("Enter")
+
+    async with asyncio.timeout(10):
+        sent = await visit.house.inbox.get()
+    assert (sent.command, sent.text) == ("search", "boiler")
+
+
+async def test_a_command_that_is_typed_whole_is_sent_by_enter_and_escape_closes_the_menu(
+    visit: Visit,
+) -> None:
+    box, menu = visit.page.get_by_label("Message", exact=True), visit.page.get_by_role("listbox")
+
+    await box.press_sequentially("/ne")
+    await box.press("Escape")
+    await expect(menu).to_be_hidden()
+    await box.press_sequentially("w")
+    await expect(menu).to_be_visible()
+    await box.press("Enter")
+
+    async with asyncio.timeout(10):
+        assert (await visit.house.inbox.get()).command == "new"
+
+
+async def test_a_conversation_is_renamed_in_its_place(visit: Visit) -> None:
+    visit.house.titles.update(a="One", b="Two " + "words without an end " * 9)
+    await visit.page.reload()
+
+    await visit.page.get_by_role("link", name="One").hover()
+    button = await visit.page.get_by_role("button", name="Delete One").bounding_box()
+    side = await visit.page.locator("#side").bounding_box()
+    assert button is not None
+    assert side is not None
+    assert button["x"] + button["width"] <= side["width"]
+    await visit.page.get_by_role("button", name="Rename One").click()
+    await visit.page.get_by_label("New title").fill("First <b>")
+    await visit.page.keyboard.press("Enter")
+
+    await expect(visit.page.get_by_role("link", name="First <b>")).to_be_visible()
+    assert visit.house.titles["a"] == "First <b>"
+
+
+async def test_a_conversation_is_deleted_after_a_question(visit: Visit) -> None:
+    visit.house.titles.update(a="One", b="Two")
+    await visit.page.reload()
+    delete, sure = visit.page.get_by_role("button", name="Delete One"), visit.page.get_by_role("dialog")
+
+    await visit.page.get_by_role("link", name="One").hover()
+    await delete.click()
+    await sure.get_by_role("button", name="Keep it").click()
+    assert visit.house.titles == {"a": "One", "b": "Two"}
+    await visit.page.get_by_role("link", name="One").hover()
+    await delete.click()
+    await sure.get_by_role("button", name="Delete").click()
+
+    await expect(visit.page.get_by_role("navigation").get_by_role("link")).to_have_text(["Two"])
+    assert visit.house.titles == {"b": "Two"}
+
+
+async def test_an_answer_and_its_code_can_be_copied(visit: Visit) -> None:
+    await visit.answer("Do **this**:\n\n```sh\nmake run\n```")
+
+    await visit.page.locator(".answer").hover()
+    await visit.page.get_by_role("button", name="Copy answer").click()
+    await expect(visit.page.get_by_role("button", name="Copy answer")).to_have_class("copy done")
+    assert (await visit.page.evaluate("navigator.clipboard.readText()")).split() == [
+        "Do",
+        "this:",
+        "make",
+        "run",
+    ]
+
+    await visit.page.get_by_role("button", name="Copy code").click()
+    await expect(visit.page.get_by_role("button", name="Copy code")).to_have_text("Copied")
+    assert (await visit.page.evaluate("navigator.clipboard.readText()")).strip() == "make run"

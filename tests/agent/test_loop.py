@@ -81,12 +81,17 @@ class Recorder:
 
     log: list[tuple[str, int, Any]] = field(default_factory=list)
     lost_at: int = -1
+    joining: dict[int, tuple[UserMessage, ...]] = field(default_factory=dict)
+    """What the person says while the step of this number runs."""
 
     async def record_calls(self, step: int, message: AssistantMessage, usage: Usage) -> None:
         self._commit("calls", step, message)
 
-    async def record_results(self, step: int, results: Sequence[ToolMessage]) -> None:
+    async def record_results(
+        self, step: int, results: Sequence[ToolMessage], *, last: bool = False
+    ) -> tuple[UserMessage, ...]:
         self._commit("results", step, tuple(results))
+        return () if last else self.joining.pop(step, ())
 
     def _commit(self, what: str, step: int, value: Any) -> None:
         if len(self.log) == self.lost_at:
@@ -715,3 +720,28 @@ async def test_arguments_nested_beyond_reason_are_an_error_and_no_crash(depth: i
 
     assert ending(events).answer == "That was too deep."
     assert last_results(model)[0].is_error
+
+
+async def test_what_the_person_says_during_a_step_is_what_the_model_reads_after_its_results() -> None:
+    model = ScriptedModel(calls(("note", arguments("tea"))), text("With milk, then."))
+    said = UserMessage("with milk", "[09:01] with milk")
+    end = ending(await run(model, recorder=Recorder(joining={1: (said,)})))
+
+    assert end.reason == "done"
+    assert model.requests[-1].messages[-1] == said
+    assert [type(one) for one in model.requests[-1].messages] == [
+        UserMessage,
+        AssistantMessage,
+        ToolMessage,
+        UserMessage,
+    ]
+
+
+async def test_a_resumed_turn_has_what_joined_it_in_its_place() -> None:
+    said = UserMessage("with milk", "[09:01] with milk")
+    call = AssistantMessage("", (ToolCall("c1", "note", arguments("tea")),), "tool_calls")
+    recorded = (call, ToolMessage("c1", "note", "kept tea"), said)
+    model = ScriptedModel(text("With milk, then."))
+    ending(await run(model, turn(recorded=recorded)))
+
+    assert model.requests[0].messages[1:] == recorded

@@ -172,7 +172,10 @@ async def test_over_the_wire_it_begins_with_the_bytes_of_the_turn_before_it(stor
 class NoRecorder:
     async def record_calls(self, step: int, message: AssistantMessage, usage: Usage) -> None: ...
 
-    async def record_results(self, step: int, results: Sequence[ToolMessage]) -> None: ...
+    async def record_results(
+        self, step: int, results: Sequence[ToolMessage], *, last: bool = False
+    ) -> tuple[UserMessage, ...]:
+        return ()
 
 
 async def test_what_it_saves_is_written_in_its_own_name_and_told(

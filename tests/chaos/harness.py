@@ -77,8 +77,8 @@ class Ordeal:
         async with self._program.running():
             await connected(self._program)
             for place in self.places:
-                await self._ask(place)
-            await self._settled()
+                await self.ask(place)
+            await self.settled()
 
     async def endure(self, *, calm: bool) -> None:
         """One life of the program, from its start to its death, and what people say meanwhile."""
@@ -92,7 +92,7 @@ class Ordeal:
                 try:
                     if calm:
                         await connected(self._program)
-                        await self._settled()
+                        await self.settled()
                         await self._begin_anew()
                     self.moments[await self._moments.pass_one()] += 1
                 except* AssertionError as failed:
@@ -107,8 +107,8 @@ class Ordeal:
         forget_calls(self._program)
         async with self._program.running() as running:
             await connected(self._program)
-            await self._settled()
-            await self._idle()
+            await self.settled()
+            await self.idle()
             assert await running.terminate() == 0, running.logged
 
     def _many(self) -> int:
@@ -118,9 +118,9 @@ class Ordeal:
         began_s = asyncio.get_running_loop().time()
         for at_s, place in talk:
             await asyncio.sleep(max(began_s + at_s - asyncio.get_running_loop().time(), 0))
-            await self._ask(place)
+            await self.ask(place)
 
-    async def _ask(self, place: Place) -> None:
+    async def ask(self, place: Place) -> None:
         self._asked += 1
         place.asked.append(self._asked)
         self._since_new[place.name] += 1
@@ -132,7 +132,7 @@ class Ordeal:
                 self._since_new[place.name] = 0
                 await place.new()
 
-    async def _settled(self) -> None:
+    async def settled(self) -> None:
         """Returns when all is answered, or for SETTLE_S nothing more was."""
         loop = asyncio.get_running_loop()
         waiting, until_s = -1, 0.0
@@ -141,7 +141,7 @@ class Ordeal:
                 waiting, until_s = left, loop.time() + SETTLE_S
             await asyncio.sleep(LOOK_S)
 
-    async def _idle(self) -> None:
+    async def idle(self) -> None:
         """Returns when the program has nothing more to do, commands among it, or takes too long over it."""
         state = self._program.home / "trunkline" / "state.db"
 
@@ -165,7 +165,7 @@ class Ordeal:
             for name in ("state.db", "state.db-wal"):
                 if (home / name).exists():
                     shutil.copyfile(home / name, Path(folder) / name)
-            self.in_flight |= in_flight_to_telegram(Path(folder) / "state.db")
+            self.in_flight |= in_flight_to_telegram(Path(folder) / "state.db", "sending")
 
     async def _sockets_closed(self) -> None:
         discord, slack = self._program.discord, self._program.slack

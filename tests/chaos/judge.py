@@ -46,9 +46,14 @@ class Verdict:
     faults: list[str] = field(default_factory=list)
 
     @property
-    def good(self) -> bool:
+    def whole(self) -> bool:
+        """Nothing is lost or doubled, out of order or broken."""
         wrong = self.lost or self.doubled or self.disorder or self.transcripts_broken
-        return not wrong and self.integrity_ok and self.unknown * 50 <= self.sent
+        return not wrong and self.integrity_ok
+
+    @property
+    def good(self) -> bool:
+        return self.whole and self.unknown * 50 <= self.sent
 
 
 def judge(places: Iterable[Place], state: Path, in_flight: Collection[int]) -> Verdict:
@@ -174,10 +179,10 @@ def unfinished(state: Path) -> list[str]:
         ]
 
 
-def in_flight_to_telegram(state: Path) -> set[int]:
-    """The questions whose answer was being sent to Telegram when the program died, by its own record."""
-    query = """SELECT message.content FROM outbox JOIN message USING (turn_id)
-        WHERE outbox.platform = 'telegram' AND outbox.state = 'sending' AND outbox.message_id IS NULL
-        AND message.role = 'user'"""
+def in_flight_to_telegram(state: Path, *states: str) -> set[int]:
+    """The questions whose answer the program's own record says to be on its way to Telegram, or in doubt."""
+    query = f"""SELECT message.content FROM outbox JOIN message USING (turn_id)
+        WHERE outbox.platform = 'telegram' AND outbox.message_id IS NULL AND message.role = 'user'
+        AND outbox.state IN ({",".join("?" * len(states))})"""
     with closing(sqlite3.connect(state)) as connection:
-        return {number for (said,) in connection.execute(query) for number in questions_in(said)}
+        return {number for (said,) in connection.execute(query, states) for number in questions_in(said)}

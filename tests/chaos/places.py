@@ -4,7 +4,7 @@ A place is one chat with one order of questions and answers. Everybody writes in
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.e2e.installed import Installed
 
@@ -44,6 +44,10 @@ class Place:
     ordered: bool = True
     asked: list[int] = field(default_factory=list)
 
+    def since(self, place: int) -> "Place":
+        """The same place with the questions from that one on."""
+        return replace(self, asked=self.asked[place:])
+
 
 def all_places(program: Installed) -> tuple[Place, ...]:
     """Everybody's direct chats, a room on each platform, and a channel of threads on Slack."""
@@ -71,6 +75,7 @@ model: {{name: emulated, tool_calls: native}}
 auxiliary: {{title: {{name: namer}}, session_search: {{name: namer}}}}
 platforms: {{web: {{port: 0}}}}
 memory: {{review_every: 0}}
+access: {{messages_per_minute: 0}}
 people:
 {people}
 rooms:

@@ -60,12 +60,13 @@ class Script:
         if body["model"] == NAMER:
             return Reply("A talk of boats")
         messages = body["messages"]
-        asked = questions_in(_last_question(messages))
+        turn = _open_turn(messages)
+        asked = questions_in("\n".join(str(one["content"]) for one in turn if one["role"] == "user"))
         if not asked:
             return Reply("There was no question.")
         chance = random.Random(f"{self._seed} {asked[0]}")
         kind = chance.choices(["short", "middling", "long", "memory", "search"], [30, 25, 20, 15, 10])[0]
-        fresh = messages[-1]["role"] == "user"
+        fresh = all(one["role"] == "user" for one in turn)
         if kind == "memory" and fresh:
             note = {"target": "memory", "action": "add", "content": f"Boat {asked[0]} has a blue hull."}
             return self._call(chance, "memory", note)
@@ -85,6 +86,7 @@ class Script:
 
     def _answer(self, chance: random.Random, asked: Sequence[int], parts: int) -> Reply:
         self.attempts.update(asked)
+        parts = max(1, parts // len(asked))  # what is too long for messages goes out as a file
         words = _WORDS * (6 if parts > 1 else 1)
         paragraphs = []
         for number in asked:
@@ -100,6 +102,9 @@ class Script:
         )
 
 
-def _last_question(messages: Sequence[Mapping[str, Any]]) -> str:
-    said = [message["content"] for message in messages if message["role"] == "user"]
-    return str(said[-1]) if said else ""
+def _open_turn(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """What was said and done since the last answer; a question may have joined the turn at any step."""
+    answered = [
+        at for at, one in enumerate(messages) if one["role"] == "assistant" and not one.get("tool_calls")
+    ]
+    return messages[max(answered, default=0) + 1 :]

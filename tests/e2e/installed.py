@@ -38,6 +38,14 @@ class Running:
         self._ended_reading = False
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    @property
     def said(self) -> str:
         return "".join(self._said)
 
@@ -78,6 +86,9 @@ class Running:
             raise AssertionError(f"no {pattern!r} in:\n{self.said}\n{self.logged}") from None
         assert found, f"it ended before {pattern!r}:\n{self.said}\n{self.logged}"
         return found[0][found[0].re.groups]
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
 
     async def terminate(self) -> int:
         """Asks it to end; returns its exit code."""
@@ -193,6 +204,11 @@ def echo(body: Mapping[str, Any]) -> Reply:
     return Reply(f"You said: {words[-1] if words else ''}")
 
 
+def python_path(folder: Path) -> str:
+    """A PYTHONPATH where a `sitecustomize` in the folder is found, beside what the caller's holds."""
+    return os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+
+
 @asynccontextmanager
 async def installed_program(folder: Path) -> AsyncIterator[Installed]:
     """Everything but the program; at the end the emulators must have nothing to complain of."""
@@ -214,6 +230,7 @@ async def installed_program(folder: Path) -> AsyncIterator[Installed]:
             "api.telegram.org": telegram.port,
             "discord.com": discord.port,
             "gateway.discord.gg": discord.port,
+            "gateway-resume.discord.gg": discord.port,
             "slack.com": slack.port,
             "wss-primary.slack.com": slack.port,
             "api.openai.com": model.port,
@@ -222,7 +239,7 @@ async def installed_program(folder: Path) -> AsyncIterator[Installed]:
         proxy.write_authority(folder / "authority.pem")
         program = Installed(folder, telegram, discord, slack, model, proxy)
         yield program
-        assert proxy.refused == []
+        assert proxy.refused == [], proxy.refused
         breaches = [*telegram.violations, *discord.violations, *slack.violations, *model.violations]
         assert breaches == []
         written = program.written()

@@ -17,15 +17,17 @@ from trunkline.agent.ports import Target
 from trunkline.agent.scope import PersonId, PersonScope, RoomScope, Scope
 from trunkline.gateway.app import OpenHouse
 from trunkline.gateway.identity import LOCAL_PLATFORMS, local_account
-from trunkline.gateway.state import people, sessions
+from trunkline.gateway.state import people, reminders, sessions
 from trunkline.gateway.state.messages import NewMessage, add_messages
 from trunkline.gateway.state.records import Account, Room, SessionKey
+from trunkline.gateway.state.reminders import NewReminder
 from trunkline.gateway.state.schema import session
 
 TOPIC = "kestrel"
 """Stands in every planted text, so that one question finds all of them."""
 
 PLANTED_MS = 1_750_000_000_000
+FAR_MS = 4_000_000_000_000
 SAID = ("title", "asked", "answered", "looked", "called")
 """What bears a marker in a session: its title, a text of each role, and the arguments of a tool call."""
 
@@ -72,6 +74,8 @@ class Roster:
         return {
             "people": {one.name: {"role": one.role, **one.accounts} for one in self.people},
             "rooms": {f"{room.platform}/{room.chat}": {} for room in self.rooms},
+            "skills": {"review_rounds": 0},  # a review of one place would ask in the middle of the next
+            "access": {"messages_per_minute": 0},
         }
 
     @property
@@ -95,15 +99,16 @@ class Roster:
 
 
 def made_roster(discord_channel: str) -> Roster:
-    """An owner, a member and a guest, two platforms and the web page or terminal each; two rooms."""
+    """An owner, a member, an admin and a guest, with two platforms, web page and terminal each; two rooms."""
     return Roster(
         people=(
             Someone("ana", "owner", {"telegram": "1001", "discord": "2001"}),
             Someone("bo", "member", {"telegram": "1002", "discord": "2002"}),
-            Someone("cy", "guest", {"telegram": "1003", "discord": "2003"}),
+            Someone("cy", "admin", {"telegram": "1003", "discord": "2003"}),
+            Someone("dee", "guest", {"telegram": "1004", "discord": "2004"}),
         ),
         rooms=(
-            SharedRoom("den", "discord", discord_channel, "990001", ("bo", "cy")),
+            SharedRoom("den", "discord", discord_channel, "990001", ("bo", "cy", "dee")),
             SharedRoom("attic", "telegram", "-1000000000777", "7", ("ana", "bo")),
         ),
     )
@@ -123,8 +128,14 @@ def said(holder: str) -> frozenset[str]:
 
 
 def kept(holder: str, stores: tuple[str, ...] = ("user", "notes")) -> frozenset[str]:
-    """The markers of a person's or a room's memory files: two entries in each."""
-    return frozenset(marker(holder, f"{store}{entry}") for store in stores for entry in ("one", "two"))
+    """The markers of a person's or a room's memory files, two entries in each, and of their skill."""
+    entries = (marker(holder, f"{store}{entry}") for store in stores for entry in ("one", "two"))
+    return frozenset([*entries, marker(holder, "way")])
+
+
+def reminders_of(room: str) -> frozenset[str]:
+    """The markers of a room's own reminders, those of its thread among them."""
+    return frozenset({marker(room, "asked"), marker(f"{room}thread", "asked")})
 
 
 def markers_in(text: str) -> frozenset[str]:
@@ -163,6 +174,7 @@ async def plant(house: OpenHouse, roster: Roster) -> tuple[KnownSession, ...]:
                 thread = f"{one.name}talk" if platform in LOCAL_PLATFORMS else ""
                 key = SessionKey(platform, "bot", chat, thread)
                 planted.append(_plant_session(connection, f"{one.name}{platform}", key, stream, account))
+                _plant_reminder(connection, f"{one.name}{platform}", key, stream, account)
         for place in roster.rooms:
             room = room_of(connection, place)
             writers = [account_of(connection, roster.person(name), place.platform) for name in place.members]
@@ -172,15 +184,18 @@ async def plant(house: OpenHouse, roster: Roster) -> tuple[KnownSession, ...]:
             for name, thread in ((place.name, ""), (f"{place.name}thread", place.thread)):
                 key = SessionKey(place.platform, "bot", place.chat, thread)
                 planted.append(_plant_session(connection, name, key, stream, writers[0]))
+                _plant_reminder(connection, name, key, stream, writers[0])
         return planted
 
     planted = await house.database.write(work)
     for one in roster.people:
         _plant_file(house, person_scope(one.name), "user", one.name, "user")
         _plant_file(house, person_scope(one.name), "memory", one.name, "notes")
+        _plant_skill(house, person_scope(one.name), one.name)
     for place in roster.rooms:
         scope = await house.database.read(lambda c, place=place: room_scope(c, roster, place))  # type: ignore[misc]
         _plant_file(house, scope, "memory", place.name, "notes")
+        _plant_skill(house, scope, place.name)
     return tuple(planted)
 
 
@@ -208,11 +223,37 @@ def _plant_session(
     return KnownSession(holder, opened.public_id, key.thread, tuple(ids))
 
 
+def _plant_reminder(
+    connection: Connection, holder: str, key: SessionKey, stream: int, account: Account
+) -> None:
+    """One that waits for long; it bears a marker that the session has, too."""
+    assert account.person is not None
+    text = f"The {TOPIC} and {marker(holder, 'asked')}."
+    new = NewReminder(
+        account.id, stream, key, account.person.slug, "text", text, FAR_MS, "", "UTC", "", f"plant {holder}"
+    )
+    reminders.add(connection, new, PLANTED_MS)
+
+
 def _plant_file(house: OpenHouse, scope: Scope, target: Target, holder: str, store: str) -> None:
     path = house.memory.path_of(scope, target)
     path.parent.mkdir(parents=True, exist_ok=True)
     entries = (f"The {TOPIC} and {marker(holder, store + entry)}.\n§\n" for entry in ("one", "two"))
     path.write_text("".join(entries), encoding="utf-8")
+
+
+def _plant_skill(house: OpenHouse, scope: Scope, holder: str) -> None:
+    folder = house.skills.root_of(scope) / way_of(holder)
+    (folder / "references").mkdir(parents=True, exist_ok=True)
+    words = f"The {TOPIC} and {marker(holder, 'way')}."
+    text = f"---\nname: {folder.name}\ndescription: {words}\n---\n{words}\n"
+    (folder / "SKILL.md").write_text(text, encoding="utf-8")
+    (folder / "references" / "more.md").write_text(words, encoding="utf-8")
+
+
+def way_of(holder: str) -> str:
+    """The name of a person's or a room's skill."""
+    return f"{holder}-way"
 
 
 def account_of(connection: Connection, one: Someone, platform: str) -> Account:
@@ -286,14 +327,72 @@ def search_calls(known: Sequence[KnownSession]) -> list[Arguments]:
     return calls
 
 
+def skill_list_calls(known: Sequence[KnownSession]) -> list[Arguments]:
+    return [{}, {"category": "zq"}]
+
+
+def skill_view_calls(known: Sequence[KnownSession]) -> list[Arguments]:
+    calls: list[Arguments] = []
+    for holder in _HOLDERS:
+        calls += [{"name": way_of(holder)}, {"name": way_of(holder), "file_path": "references/more.md"}]
+        calls.append({"name": "ana-way", "file_path": f"../../../{holder}/skills/{way_of(holder)}/SKILL.md"})
+        calls.append({"name": f"../../{holder}/skills/{way_of(holder)}"})
+    return calls
+
+
+def skill_manage_calls(known: Sequence[KnownSession]) -> list[Arguments]:
+    """Changes that are refused, of every skill there is: a refusal shows no text."""
+    calls: list[Arguments] = []
+    for holder in _HOLDERS:
+        name = way_of(holder)
+        passage = {"old_text": "no such text", "new_text": "x"}
+        calls.append({"action": "patch", "name": name, "file_path": "references/more.md", **passage})
+        calls.append({"action": "edit", "name": name, "content": "x", "description": "y"})
+    return calls
+
+
+_HOLDERS = ("ana", "bo", "cy", "den", "attic")
 _PLATFORMS = ("telegram", "discord", "slack", "web", "terminal")
 
-TOOLS = {"memory": memory_calls, "session_search": search_calls}
+
+def file_calls(known: Sequence[KnownSession]) -> list[Arguments]:
+    """Files by their numbers, and a text. That others' files read like none is in test_attachments."""
+    calls: list[Arguments] = [{"file": number, "name": "mine"} for number in range(1, 4)]
+    return [*calls, {"name": "note.txt", "text": "nothing of anybody"}]
+
+
+def react_calls(_: Sequence[KnownSession]) -> list[Arguments]:
+    """It answers with whether a reaction was put."""
+    return [{"emoji": "👍"}, {"emoji": "no emoji"}]
+
+
+def remind_calls(_: Sequence[KnownSession]) -> list[Arguments]:
+    """A list; nothing is made, since its time is past. What numbers of others do is in test_reminder_desk."""
+    past = {"text": "nothing of anybody", "at": "2000-01-01T09:00", "timezone": "UTC", "do": "tell"}
+    calls: list[Arguments] = [{"action": "list"}, {"action": "create", **past}]
+    calls += [{"text": "x", "after": "0s"}, {"text": "x", "every": "* * * * *"}]
+    calls += [{"action": "cancel", "number": 99_999}]
+    return calls
+
+
+TOOLS = {
+    "remind": remind_calls,
+    "send_file": file_calls,
+    "react": react_calls,
+    "memory": memory_calls,
+    "session_search": search_calls,
+    "skills_list": skill_list_calls,
+    "skill_view": skill_view_calls,
+    "skill_manage": skill_manage_calls,
+}
 """For each tool: the calls that ask it for all it could have."""
 
 _NAMES = ("", "ana", "bo", "../ana", "rooms/den")
 
 COMMANDS: Mapping[str, tuple[str, ...] | ReadsNothing] = {
+    "remind": ReadsNothing("makes a reminder, or asks back"),
+    "reminders": ("", "cancel 99999", *_NAMES),
+    "sethome": ReadsNothing("notes the asker's own chat"),
     "start": ReadsNothing("greets by the asker's own name"),
     "help": ReadsNothing("lists commands"),
     "new": ReadsNothing("ends the asker's session"),
@@ -301,6 +400,20 @@ COMMANDS: Mapping[str, tuple[str, ...] | ReadsNothing] = {
     "status": ReadsNothing("shows version, model and platforms"),
     "approve": ReadsNothing("takes a code; a wrong one is refused"),
     "allow": ReadsNothing("opens a room"),
+    "retry": ReadsNothing("has the asker's last question answered again, by a turn like any other"),
+    "undo": ("", "3", "20"),
+    "queue": ("",),
+    "compress": ("", TOPIC),
+    "branch": ReadsNothing("copies the asker's own conversation, for turns like any other"),
+    "model": ReadsNothing("names models"),
+    "deny": ReadsNothing("takes a code; a wrong one is refused"),
+    "role": ReadsNothing("changes a role; a name it doesn't know is refused"),
+    "block": ReadsNothing("silences somebody; a name it doesn't know is refused"),
+    "people": ReadsNothing("lists people and platforms, nothing they said"),
+    "link": ("", "yes", "no", "keep 2", "undo", "ABCDEFGH", *_NAMES),
+    "unlink": _NAMES,
+    "export": ReadsNothing("writes a file, which a test of its own looks into, and says where"),
+    "delete-me": ReadsNothing("asks for a word first"),
     "whoami": _NAMES,
     "usage": _NAMES,
     "private": ReadsNothing("begins a conversation, or erases the asker's own"),
@@ -316,6 +429,7 @@ COMMANDS: Mapping[str, tuple[str, ...] | ReadsNothing] = {
         "approve",
         "reject 99",
     ),
+    "skills": (*_NAMES, "show ana-way", "show bo-way", "show ../bo/skills/bo-way", "undo", "restore bo-way"),
     "sessions": _NAMES,
     "resume": ("", "1", "2", "99", "zq", TOPIC, *_NAMES),
     "title": ("", "zq"),
@@ -328,9 +442,16 @@ ROUTES: Mapping[str, tuple[str, str] | ReadsNothing] = {
     "/static": ReadsNothing("serves the page's own files"),
     "/new": ReadsNothing("makes the name of a conversation"),
     "/": ("GET", "/"),
+    "/conversations": ("GET", "/conversations"),
+    "/c/{thread}/title": ReadsNothing("names one of its own person's conversations, or says there is none"),
+    "/c/{thread}/delete": ReadsNothing(
+        "deletes one of its own person's conversations, and says nothing of it"
+    ),
     "/c/{thread}": ("GET", "/c/{thread}"),
     "/c/{thread}/events": ("GET", "/c/{thread}/events"),
     "/c/{thread}/messages": ("POST", "/c/{thread}/messages"),
+    "/c/{thread}/files": ReadsNothing("takes a file in"),
+    "/c/{thread}/files/{sha256}/{name}": ("GET", f"/c/{{thread}}/files/{'0' * 64}/x"),
 }
 """For each route of the web page: method and path; `{thread}` is filled with every id there is."""
 
@@ -340,6 +461,12 @@ CLI: Mapping[str, tuple[str, ...] | ReadsNothing] = {
     "chat": ReadsNothing("is a direct chat; the terminal's sessions are planted like all others"),
     "people list": ReadsNothing("lists people and accounts for the operator, nothing they said"),
     "people approve": ReadsNothing("takes a code"),
+    "people show": ReadsNothing("shows role and accounts for the operator, nothing anybody said"),
+    "people link": ReadsNothing("gives an account to a person"),
+    "people role": ReadsNothing("changes a role"),
+    "people remove": ReadsNothing("takes access away, or deletes"),
+    "people unmerge": ReadsNothing("parts two people again"),
+    "people export": ReadsNothing("writes a file, which a test of its own looks into"),
     "model list": ReadsNothing("asks model servers"),
     "model probe": ReadsNothing("asks the model's server"),
     "model try": ReadsNothing("fetches a model"),
@@ -348,8 +475,18 @@ CLI: Mapping[str, tuple[str, ...] | ReadsNothing] = {
     "version": ReadsNothing("shows the version"),
     "memory show": ("--json",),
     "memory export": (),
+    "memory setup": ReadsNothing("writes the settings of a provider"),
+    "memory status": ReadsNothing("counts what providers hold, for the operator"),
     "memory edit": ReadsNothing("opens an editor on what `memory export` shows"),
     "memory import": ReadsNothing("adds entries"),
+    "skills list": ("--json",),
+    "skills show": ReadsNothing("shows the text of what `skills list` lists"),
+    "skills install": ReadsNothing("copies a folder"),
+    "skills check": ReadsNothing("says what can't be used of what `skills list` lists"),
+    "skills review": ReadsNothing("names skills of the one person who is asked for"),
+    "skills archive": ReadsNothing("moves a folder"),
+    "skills restore": ReadsNothing("moves a folder"),
+    "skills pin": ReadsNothing("marks a skill"),
     "sessions list": ("--json",),
     "sessions search": (TOPIC, "--limit", "10", "--json"),
     "sessions show": ("{session}", "--json"),

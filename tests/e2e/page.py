@@ -15,7 +15,7 @@ class Page:
     """One browser. `get` and `post` return status and body, whatever they are."""
 
     def __init__(self, http: aiohttp.ClientSession, port: int) -> None:
-        self._http = http
+        self._http = self.http = http
         self.base = f"http://127.0.0.1:{port}"
 
     async def open_link(self, token: str) -> tuple[int, str]:

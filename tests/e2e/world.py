@@ -51,6 +51,7 @@ class World:
         self.model = model
         self.namer = namer
         self.web_port = _free_port()
+        self.discord_adapter: DiscordAdapter | None = None
         self.ana_discord, self.bo_discord = "2001", "2002"
 
     def config(self, **changes: Any) -> Config:
@@ -74,6 +75,7 @@ class World:
                 "bo": {"name": "Bo", "telegram": BO_TELEGRAM, "discord": self.bo_discord},
             },
             "rooms": {f"discord/{self.discord.general}": {}},
+            "access": {"messages_per_minute": 0},
             "shutdown": {"grace": 5},
         }
         return parse_config(self.home, settings | changes, self.environment)
@@ -110,13 +112,16 @@ class World:
             await run_platforms(house, [*others, discord, web])
 
     def _discord_adapter(self) -> DiscordAdapter:
-        return DiscordAdapter(self.discord.token, commands=command_specs(), connector=self.discord.connector)
+        self.discord_adapter = DiscordAdapter(
+            self.discord.token, commands=command_specs(), connector=self.discord.connector
+        )
+        return self.discord_adapter
 
     def answer(self, *texts: str) -> None:
         """The model's next answers, one for each request."""
         self.model.then(*(Reply(text) for text in texts))
 
-    def call(self, name: str, **arguments: Any) -> None:
+    def call(self, name: str, /, **arguments: Any) -> None:
         """The model's next reply is this tool call."""
         self.model.then(Reply(tools=[ToolUse(name, json.dumps(arguments))]))
 

@@ -11,6 +11,10 @@ from typing import Any, Self
 from aiohttp import web
 
 
+SHOWN_CHARS = 300
+"""Of a call, in the message of a wait that was not met."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request that reached the emulator: the method's name, its arguments, and when."""
@@ -25,7 +29,7 @@ class Fault:
     """What to do with the next call of a method instead of serving it.
 
     `status` and `body` answer it; `delay_s` waits first; `accept_then_drop` serves it and cuts the
-    connection before the answer; `drop` cuts it without serving.
+    connection before the answer; `drop` cuts it without serving; `serve` only waits and then serves it.
     """
 
     status: int = 500
@@ -34,6 +38,7 @@ class Fault:
     delay_s: float = 0.0
     drop: bool = False
     accept_then_drop: bool = False
+    serve: bool = False
 
 
 class Emulator:
@@ -99,7 +104,7 @@ class Emulator:
                 async with self._changed:
                     await self._changed.wait_for(lambda: bool(met()))
         except TimeoutError:
-            seen = [(call.method, call.arguments) for call in self.calls[-12:]]
+            seen = [f"{call.method} {call.arguments}"[:SHOWN_CHARS] for call in self.calls[-12:]]
             raise AssertionError(f"not met within {timeout_s} s; last calls: {seen}") from None
 
 

@@ -16,7 +16,14 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from tests.emulators.base import Emulator, Fault
 from tests.emulators.discord_calls import Rules
-from tests.emulators.discord_gateway import DIRECT_MESSAGES, GUILD_MESSAGES, GUILDS, DiscordGateway
+from tests.emulators.discord_gateway import (
+    DIRECT_MESSAGES,
+    DIRECT_REACTIONS,
+    GUILD_MESSAGES,
+    GUILD_REACTIONS,
+    GUILDS,
+    DiscordGateway,
+)
 from tests.emulators.discord_rest import DiscordRest
 from tests.emulators.discord_spec import checker_from_environment
 from tests.emulators.discord_world import (
@@ -69,6 +76,7 @@ class DiscordEmulator(Emulator):
         self.gateway = DiscordGateway(self.world, token, self.notify)
         self.rest = DiscordRest(self, self.world, self.rules, self._emit, self.spec)
         self.app.router.add_get("/", self.gateway.serve)
+        self._said: list[Json] = []
         self.tls_port = 0
         self.authority = trustme.CA()
         if self.spec is not None:
@@ -195,8 +203,17 @@ class DiscordEmulator(Emulator):
     async def _post(self, channel: str, user: str, text: str, **extra: Any) -> str:
         author = extra.pop("author", None) or self.world.users[user]
         message = self.world.new_message(channel, author, text, **extra)
+        self._said.append(message)
         await self._announce("MESSAGE_CREATE", message)
         return str(message["id"])
+
+    def forget_said(self) -> None:
+        self._said.clear()
+
+    async def say_again(self, messages: int) -> None:
+        """The events of the last messages people wrote once more, the oldest first."""
+        for message in self._said[-messages:]:
+            await self._announce("MESSAGE_CREATE", message)
 
     async def _announce(self, event: str, message: Json) -> None:
         await self._emit(
@@ -280,18 +297,42 @@ class DiscordEmulator(Emulator):
         `late` is one whose three seconds are over before the bot hears of it.
         """
         place = channel or self.direct_chat(user)
-        person = self.world.user(user)
         interaction = Interaction(self.world.new_id(), f"token-{self.world.new_id()}", place)
         if late:
             interaction.made_at -= self.rules.ack_deadline_s + 1
         self.world.interactions[interaction.token] = interaction
         known = {c["name"]: c["id"] for c in self.world.commands.values()}
         options = [{"name": "argument", "type": 3, "value": argument}] if argument else []
+        called = {"id": known.get(command, self.world.new_id()), "name": command, "type": 1}
+        await self._interact(interaction, user, 2, {**called, "options": options})
+        return interaction.token
+
+    async def press(self, user: str, message_id: str, label: str, *, late: bool = False) -> str:
+        """A person presses the button of that label under a message. Returns the interaction's token."""
+        place, message = next(
+            (channel, messages[message_id])
+            for channel, messages in self.world.messages.items()
+            if message_id in messages
+        )
+        buttons = [button for row in message["components"] for button in row["components"]]
+        custom_id = next(button["custom_id"] for button in buttons if button["label"] == label)
+        interaction = Interaction(self.world.new_id(), f"token-{self.world.new_id()}", place)
+        if late:
+            interaction.made_at -= self.rules.ack_deadline_s + 1
+        self.world.interactions[interaction.token] = interaction
+        pressed = {"custom_id": custom_id, "component_type": 2, "id": 2}
+        await self._interact(interaction, user, 3, pressed, message=message)
+        return interaction.token
+
+    async def _interact(
+        self, interaction: Interaction, user: str, kind: int, content: Json, **extra: Any
+    ) -> None:
+        place = interaction.channel
         direct = self.world.is_direct(place)
         body: Json = {
             "id": interaction.id,
             "application_id": self.world.application_id,
-            "type": 2,
+            "type": kind,
             "token": interaction.token,
             "version": 1,
             "channel_id": place,
@@ -302,15 +343,11 @@ class DiscordEmulator(Emulator):
             "authorizing_integration_owners": {"0": "0" if direct else self.world.guild_id},
             "context": 1 if direct else 0,
             "entitlements": [],
-            "data": {
-                "id": known.get(command, self.world.new_id()),
-                "name": command,
-                "type": 1,
-                "options": options,
-            },
+            "data": content,
+            **extra,
         }
         if direct:
-            body["user"] = person
+            body["user"] = self.world.user(user)
         else:
             body |= {
                 "guild_id": self.world.guild_id,
@@ -319,7 +356,30 @@ class DiscordEmulator(Emulator):
                 "member": {**self.world.member(user), "permissions": "0"},
             }
         await self._emit("INTERACTION_CREATE", body)
-        return interaction.token
+
+    async def react(
+        self, user: str, channel: str, message_id: str, emoji: str, *, taken: bool = False
+    ) -> None:
+        """A person puts a reaction on a message, or takes it back."""
+        person = self.world.user(user)
+        body: Json = {
+            "user_id": person["id"],
+            "channel_id": channel,
+            "message_id": message_id,
+            "emoji": {"id": None, "name": emoji},
+            "burst": False,
+            "type": 0,
+        }
+        direct = self.world.is_direct(channel)
+        if not direct:
+            body["guild_id"] = self.world.guild_id
+        if not taken:
+            author = self.world.messages[channel][message_id]["author"]["id"]
+            body |= {"message_author_id": author, "burst_colors": []}
+            body |= {} if direct else {"member": self.world.member(user)}
+        name = "MESSAGE_REACTION_REMOVE" if taken else "MESSAGE_REACTION_ADD"
+        await self.gateway.dispatch(name, body, DIRECT_REACTIONS if direct else GUILD_REACTIONS)
+        await self.notify()
 
     def _partial_channel(self, channel_id: str) -> Json:
         channel = self.world.channels[channel_id]
@@ -359,6 +419,7 @@ class DiscordEmulator(Emulator):
             message["flags"],
             self.world.pings.get(message["id"], ()),
             message["edited_timestamp"] is not None,
+            tuple(button["label"] for row in message["components"] for button in row["components"]),
         )
 
 

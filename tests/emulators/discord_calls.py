@@ -61,6 +61,23 @@ def check_content(body: Json, *, has_files: bool) -> None:
         raise ApiError(400, 50006, "Cannot send an empty message")
 
 
+def checked_components(body: Json) -> list[Json]:
+    """Rows of buttons with the ids Discord gives them; refuses what it refuses of them."""
+    rows = body.get("components") or []
+    if len(rows) > 5 or any(not 1 <= len(row["components"]) <= 5 for row in rows):
+        raise form_error("components", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 5 in length.")
+    buttons = [button for row in rows for button in row["components"]]
+    if any(len(button["custom_id"]) > 100 or len(button.get("label") or "") > 80 for button in buttons):
+        raise form_error("components", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
+    if len({button["custom_id"] for button in buttons}) < len(buttons):
+        raise form_error("components", "COMPONENT_CUSTOM_ID_DUPLICATED", "Component custom id duplicated")
+    ids = iter(range(1, 41))
+    return [
+        {**row, "id": next(ids), "components": [{**button, "id": next(ids)} for button in row["components"]]}
+        for row in rows
+    ]
+
+
 def pinged(body: Json, reply: Json) -> tuple[str, ...]:
     """Who is notified, by the policy sent along; without one Discord parses everything in the text."""
     policy = body.get("allowed_mentions")

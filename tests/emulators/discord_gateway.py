@@ -13,6 +13,7 @@ from tests.emulators.discord_world import MESSAGE_CONTENT, Json, World
 
 DISPATCH, HEARTBEAT, IDENTIFY, RESUME, RECONNECT, INVALID, HELLO, ACK = 0, 1, 2, 6, 7, 9, 10, 11
 GUILDS, GUILD_MESSAGES, DIRECT_MESSAGES = 1, 1 << 9, 1 << 12
+GUILD_REACTIONS, DIRECT_REACTIONS = 1 << 10, 1 << 13
 MAX_FRAME_BYTES = 4096
 """What a client may send in one frame (Discord, Gateway, Sending events)."""
 
@@ -28,8 +29,8 @@ class Connection:
 
     async def send(self, payload: Json) -> None:
         text = json.dumps(payload)
-        if self.socket.closed:
-            return
+        if self.socket.closed or (self.transport is not None and self.transport.is_closing()):
+            return  # the session keeps the event for whoever resumes
         if not self.compressed:
             await self.socket.send_str(text)
             return

@@ -3,10 +3,11 @@
 import time
 from collections.abc import Awaitable, Callable
 
-from tests.emulators.discord_calls import Answer, ApiError, Asked, Rules, check_content, pinged
+from tests.emulators.discord_calls import Answer, ApiError, Asked, Rules, check_content, form_error, pinged
 from tests.emulators.discord_world import EPHEMERAL, Interaction, Json, World, now_text
 
 MAX_COMMANDS = 100
+MAX_COMMAND_CHARS = 8000
 
 
 class Interactions:
@@ -41,6 +42,11 @@ class Interactions:
         return 204, None
 
     def _registered(self, body: Json, command_id: str | None) -> Json:
+        described = [body, *body.get("options", [])]
+        if any(not 1 <= len(one.get("description", "")) <= 100 or len(one["name"]) > 32 for one in described):
+            raise form_error("description", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
+        if sum(len(one["name"]) + len(one["description"]) for one in described) > MAX_COMMAND_CHARS:
+            raise form_error("name", "APPLICATION_COMMAND_TOO_LARGE", "Command exceeds maximum size (8000).")
         return {
             **body,
             "integration_types": body.get("integration_types") or [0],

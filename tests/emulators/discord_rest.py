@@ -18,6 +18,7 @@ from tests.emulators.discord_calls import (
     Operation,
     Rules,
     check_content,
+    checked_components,
     cut,
     form_error,
     parsed,
@@ -64,8 +65,10 @@ class DiscordRest:
             ("GET", "/applications/@me", "get_application", self._get_application),
             ("GET", "/oauth2/applications/@me", "get_application", self._get_application),
             ("GET", "/gateway/bot", "get_gateway_bot", self._get_gateway_bot),
+            ("GET", "/users/@me/guilds", "get_guilds", self._get_guilds),
             ("POST", "/users/@me/channels", "create_dm", self._create_dm),
             ("GET", channel, "get_channel", self._get_channel),
+            ("GET", "/guilds/{guild_id}/members/{user_id}", "get_member", self._get_member),
             ("POST", channel + "/typing", "typing", self._typing),
             ("POST", channel + "/threads", "start_thread", self._start_thread),
             ("GET", channel + "/messages", "list_messages", self._list_messages),
@@ -113,7 +116,8 @@ class DiscordRest:
                 if fault.drop:
                     cut(request)
                     return web.Response()
-                if not fault.accept_then_drop and (fault.body is not None or not fault.delay_s):
+                serves = fault.accept_then_drop or fault.serve
+                if not serves and (fault.body is not None or not fault.delay_s):
                     return respond(fault.status, fault.body or {"message": "fault", "code": 0}, fault.headers)
             status, body, headers = await self._answered(request, verb, path, name, operation, asked)
             await self.emulator.notify()
@@ -183,6 +187,11 @@ class DiscordRest:
     async def _get_gateway_bot(self, asked: Asked) -> Answer:
         starts = {"total": 1000, "remaining": 999, "reset_after": 86_400_000, "max_concurrency": 1}
         return 200, {"url": "wss://gateway.discord.gg", "session_start_limit": starts, "shards": 1}
+
+    async def _get_guilds(self, asked: Asked) -> Answer:
+        guild = self.world.guild()
+        shown = {name: guild.get(name) for name in ("id", "name", "icon", "banner", "features")}
+        return 200, [{**shown, "owner": False, "permissions": str(self.world.granted)}]
 
     async def _create_dm(self, asked: Asked) -> Answer:
         user_id = str(asked.body["recipient_id"])
@@ -259,6 +268,7 @@ class DiscordRest:
         attachments = self._uploads(asked)
         check_content(body, has_files=bool(attachments))
         extra: Json = {"flags": body.get("flags", 0), "attachments": attachments}
+        extra["components"] = checked_components(body)
         extra |= self._reply(channel["id"], body.get("message_reference"))
         if nonce is not None:
             extra["nonce"] = nonce
@@ -288,6 +298,8 @@ class DiscordRest:
             raise ApiError(403, 50005, "Cannot edit a message authored by another user")
         check_content(asked.body, has_files=bool(held["attachments"]))
         held |= {"content": asked.body["content"], "edited_timestamp": now_text()}
+        if "components" in asked.body:
+            held["components"] = checked_components(asked.body)
         await self._announce("MESSAGE_UPDATE", held)
         return 200, held
 
@@ -304,6 +316,11 @@ class DiscordRest:
         await self.emit(
             event, lambda intents: self.world.for_gateway(message, intents), message["channel_id"]
         )
+
+    async def _get_member(self, asked: Asked) -> Answer:
+        if asked.path["user_id"] in self.world.gone:
+            raise ApiError(404, 10007, "Unknown Member")
+        return 200, self.world.member(asked.path["user_id"])
 
     async def _add_reaction(self, asked: Asked) -> Answer:
         held = self._message(asked)

@@ -34,6 +34,7 @@ class SentMessage:
     flags: int
     pings: tuple[str, ...]
     edited: bool
+    buttons: tuple[str, ...] = ()
 
     @property
     def ephemeral(self) -> bool:
@@ -74,7 +75,11 @@ class World:
         self.files: dict[str, bytes] = {}
         self.commands: dict[str, Json] = {}
         self.interactions: dict[str, Interaction] = {}
+        self.granted = (1 << 53) - 1
+        """What the bot may do in the guild, as Discord's permission bits."""
         self.members_of: dict[str, set[str]] = {}
+        self.gone: set[str] = set()
+        """Those who left the server. A bot without the members intent is not told."""
         self.add_user(self.bot_id, "Trunkline", bot=True)
         self.add_role(self.guild_id, "@everyone")
         self.add_role(self.bot_role, "Trunkline", tags={"bot_id": self.bot_id})

@@ -4,6 +4,7 @@ It can also play the endpoints people really point at: without tools, without st
 """
 
 import asyncio
+import base64
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -13,6 +14,7 @@ from typing import Any, Literal
 from aiohttp import web
 
 from tests.emulators.base import Emulator
+from tests.emulators.openai_audio import Sounds
 from tests.emulators.openai_spec import breaches
 
 CHAT = "chat.completions"
@@ -100,16 +102,19 @@ class OpenAIEmulator(Emulator):
         self.script: deque[Reply] = deque(replies)
         self.responder: Callable[[dict[str, Any]], Reply] | None = None
         self.models: dict[str, str] = {"emulated": "openai"}
+        self.listed_fields: dict[str, Any] = {}
         self.api_key = ""
         self.tools: Tools = "yes"
         self.formats: Literal["yes", "refused"] = "yes"
         self.usage_chunk: Literal["yes", "no", "refused"] = "yes"
         self.streaming: Literal["yes", "refused", "ignored"] = "yes"
         self.known_models_only = False
+        self.sees = True
         self.dropped = 0
         self._stopping = asyncio.Event()
         self.app.router.add_post("/v1/chat/completions", self._chat)
         self.app.router.add_get("/v1/models", self._list)
+        self.sounds = Sounds(self)
 
     @property
     def base_url(self) -> str:
@@ -134,7 +139,7 @@ class OpenAIEmulator(Emulator):
         if refusal := self._wrong_key(request):
             return refusal
         listed = [
-            {"id": model, "object": "model", "created": CREATED, "owned_by": owner}
+            {"id": model, "object": "model", "created": CREATED, "owned_by": owner, **self.listed_fields}
             for model, owner in self.models.items()
         ]
         answer = {"object": "list", "data": listed}
@@ -198,6 +203,8 @@ class OpenAIEmulator(Emulator):
             message = f"The model `{body['model']}` does not exist or you do not have access to it."
             raise Refused(message, 404, "model_not_found")
         check_messages(body.get("messages") or [])
+        if not self.sees and pictures_of(body):
+            raise Refused("Invalid content type. image_url is only supported by certain models.")
         if body.get("tools") and self.tools == "refused":
             raise Refused(f"{body['model']} does not support tools")
         if body.get("tools") and self.tools == "vllm":
@@ -262,6 +269,21 @@ class OpenAIEmulator(Emulator):
     async def _count_drop(self) -> None:
         self.dropped += 1
         await self.notify()
+
+
+def pictures_of(body: dict[str, Any]) -> list[tuple[str, bytes]]:
+    """The pictures of a request: mime type and bytes. Raises Refused for what is no data URL of one."""
+    found = []
+    for message in body.get("messages") or ():
+        parts = message["content"] if isinstance(message.get("content"), list) else []
+        for part in parts:
+            if part["type"] == "image_url":
+                head, _, content = part["image_url"]["url"].partition(";base64,")
+                mime = head.removeprefix("data:")
+                if mime not in ("image/png", "image/jpeg", "image/webp", "image/gif") or not content:
+                    raise Refused("You uploaded an unsupported image.", 400, "invalid_image_format")
+                found.append((mime, base64.b64decode(content, validate=True)))
+    return found
 
 
 def check_messages(messages: Sequence[dict[str, Any]]) -> None:

@@ -32,6 +32,8 @@ class SlackEmulator(Emulator):
 
     def __init__(self, *, ack_timeout_s: float = 3.0, retries: int = 3) -> None:
         super().__init__()
+        self.granted: tuple[str, ...] = ()
+        """The scopes that auth.test names; by default none, as older servers do."""
         self.workspace = Workspace(team=TEAM, bot_user=BOT_USER, bot_id=BOT_ID)
         self.web = WebApi(self.workspace, APP, self._echo, lambda: self.url)
         self.socket = SocketMode(self.notify, ack_timeout_s=ack_timeout_s, retries=retries)
@@ -40,6 +42,8 @@ class SlackEmulator(Emulator):
         self.revoked: str | None = None
         self.socket_place = ""
         self.scopes = set(SCOPES)
+        self.slow_downloads_s = 0.0
+        self.downloads_cut = 0
         self._urls: dict[str, tuple[str, str, int]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._running: set[asyncio.Task[None]] = set()
@@ -81,14 +85,17 @@ class SlackEmulator(Emulator):
         token = str(arguments.pop("token", "")) or request.headers.get("Authorization", "")[len("Bearer ") :]
         await self.record(method, arguments)
         fault = self.take_fault(method)
-        if fault is not None and not fault.accept_then_drop:
+        if fault is not None and fault.serve:
+            await asyncio.sleep(fault.delay_s)
+        elif fault is not None and not fault.accept_then_drop:
             return await self._fail(request, fault)
         answer = self._answer_of(method, token, arguments)
         body = await answer
         await self.notify()
-        if fault is not None:
+        if fault is not None and fault.accept_then_drop:
             return self._cut(request)
-        return web.json_response(body)
+        granted = {"X-OAuth-Scopes": ",".join(self.granted)} if method == "auth.test" else {}
+        return web.json_response(body, headers=granted)
 
     async def _arguments(self, request: web.Request) -> dict[str, Any]:
         fields = {name: value for name, value in request.query.items() if isinstance(value, str)}
@@ -172,7 +179,27 @@ class SlackEmulator(Emulator):
         stored = self.workspace.files.get(file)
         if stored is None:
             return web.Response(status=404)
+        if self.slow_downloads_s:
+            return await self._download_slowly(request, stored.content)
         return web.Response(body=stored.content, content_type=stored.mime or "application/octet-stream")
+
+    async def _download_slowly(self, request: web.Request, content: bytes) -> web.StreamResponse:
+        """Spreads a file over `slow_downloads_s`; counts in `downloads_cut` when the client goes away."""
+        pieces = 1000
+        size = len(content) // pieces + 1
+        response = web.StreamResponse(headers={"Content-Length": str(len(content))})
+        await response.prepare(request)
+        try:
+            for start in range(0, len(content), size):
+                if request.transport is None or request.transport.is_closing():
+                    raise ConnectionResetError
+                await response.write(content[start : start + size])
+                await asyncio.sleep(self.slow_downloads_s / pieces)
+        except (ConnectionResetError, asyncio.CancelledError):
+            self.downloads_cut += 1
+            await self.notify()
+            raise
+        return response
 
     def response_url(self, channel: str, user: str) -> str:
         key = f"{len(self._urls)}"
@@ -341,6 +368,27 @@ class SlackEmulator(Emulator):
             "token": "verification",
         }
         return await self._deliver("interactive", payload)
+
+    async def react(self, user: str, channel: str, ts: str, name: str, *, taken: bool = False) -> Delivery:
+        """A person puts a reaction on a message, or takes it back."""
+        event = {
+            "type": "reaction_removed" if taken else "reaction_added",
+            "user": user,
+            "reaction": name,
+            "item": {"type": "message", "channel": channel, "ts": ts},
+            "item_user": self.workspace.channels[channel].posts[ts].user,
+            "event_ts": self.workspace.stamp(),
+        }
+        return await self.emit(event)
+
+    async def open_pane(self, user: str) -> str:
+        """A person opens the assistant's pane; returns the ts of its thread."""
+        channel = self.workspace.direct_channel(user)
+        thread = Post(self.workspace.stamp(), BOT_USER, ["New assistant thread"], bot_id=BOT_ID)
+        channel.posts[thread.ts] = thread
+        pane = {"user_id": user, "context": {}, "channel_id": channel.id, "thread_ts": thread.ts}
+        await self.emit({"type": "assistant_thread_started", "assistant_thread": pane, "event_ts": thread.ts})
+        return thread.ts
 
     async def member_joined(self, channel: str, user: str, inviter: str | None = None) -> None:
         found = self.workspace.add_channel(channel, "channel", (user,))

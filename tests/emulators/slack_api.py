@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.emulators.slack_workspace import (
+    MAX_FILE_BYTES,
     MAX_MARKDOWN_CHARS,
     Channel,
     Post,
@@ -128,6 +129,7 @@ class WebApi:
             raise Refused("invalid_metadata_format")
         post = self._add(channel, str(arguments.get("text") or arguments.get("markdown_text") or ""), thread)
         post.blocks = arguments.get("blocks") or []
+        post.attachments = arguments.get("attachments") or []
         post.metadata = metadata
         post.arguments = arguments
         await self._changed("posted", channel, post)
@@ -158,6 +160,7 @@ class WebApi:
         check_content(arguments, update=True)
         post.texts.append(str(arguments.get("text") or arguments.get("markdown_text") or ""))
         post.blocks = arguments.get("blocks") or []
+        post.attachments = arguments.get("attachments", post.attachments)
         post.edited = self._workspace.stamp()
         await self._changed("edited", channel, post)
         message = self._workspace.message(post)
@@ -308,21 +311,36 @@ class WebApi:
         return {}
 
     async def _upload_url(self, arguments: Arguments) -> Arguments:
-        if int(arguments.get("length") or 0) <= 0:
+        length = int(arguments.get("length") or 0)
+        if length <= 0 or not arguments.get("filename"):
             raise Refused("invalid_arguments")
+        if length > MAX_FILE_BYTES:
+            raise Refused("file_upload_size_restricted")
         file = f"F{len(self._workspace.files):04d}UP"
-        stored = StoredFile(file, str(arguments.get("filename")), "", b"", uploaded=False)
+        stored = StoredFile(file, str(arguments.get("filename")), "", b"", uploaded=False, length=length)
         self._workspace.files[file] = stored
         return {"file_id": file, "upload_url": f"{self._public_url()}/upload/{file}"}
 
     async def _complete_upload(self, arguments: Arguments) -> Arguments:
         files = [self._stored(entry.get("id")) for entry in arguments.get("files") or []]
-        if any(not file.uploaded for file in files):
+        if not files:
+            raise Refused("invalid_arguments")
+        if any(not file.uploaded or len(file.content) != file.length for file in files):
             raise Refused("file_not_found")
+        if any(file.shared_at for file in files):
+            raise Refused("file_already_completed")
         if arguments.get("channel_id"):
             channel = self._workspace.writable(arguments["channel_id"])
-            post = self._add(channel, str(arguments.get("initial_comment") or ""), arguments.get("thread_ts"))
-            post.files = [{"id": file.id, "name": file.name} for file in files]
+            thread = arguments.get("thread_ts")
+            if thread is not None and thread not in channel.posts:
+                raise Refused("thread_not_found")
+            post = self._add(channel, str(arguments.get("initial_comment") or ""), thread)
+            post.files = [
+                {"id": file.id, "name": file.name, "size": len(file.content), "mode": "hosted"}
+                for file in files
+            ]
+            for file in files:
+                file.shared_at = (channel.id, post.ts)
         return {"files": [{"id": file.id, "title": file.name} for file in files]}
 
     def _stored(self, file: object) -> StoredFile:
@@ -360,6 +378,9 @@ class WebApi:
             "groups": [],
             "url_private": file.external_url or f"{where}/{file.name}",
         }
+        if file.shared_at:
+            place, ts = file.shared_at
+            record["shares"] = {"private": {place: [{"ts": ts}]}}
         return record if external else record | {"url_private_download": f"{where}/download/{file.name}"}
 
     async def _open_view(self, arguments: Arguments) -> Arguments:

@@ -74,9 +74,11 @@ def adapter_for(slack: SlackEmulator, bot_token: str = BOT_TOKEN, app_token: str
 
 
 @asynccontextmanager
-async def running(slack: SlackEmulator, inbox: Inbox | None = None) -> AsyncIterator[Bench]:
+async def running(
+    slack: SlackEmulator, inbox: Inbox | None = None, adapter: SlackAdapter | None = None
+) -> AsyncIterator[Bench]:
     inbox = inbox or Inbox()
-    adapter = adapter_for(slack)
+    adapter = adapter or adapter_for(slack)
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(adapter.run(inbox.deliver, lambda _: ready.set()))

@@ -7,6 +7,7 @@ from typing import Any
 MAX_POST_CHARS = 40_000
 MAX_UPDATE_BYTES = 4_000
 MAX_BLOCKS = 50
+MAX_FILE_BYTES = 1024**3
 MAX_SECTION_CHARS = 3_000
 MAX_HEADER_CHARS = 150
 MAX_MARKDOWN_CHARS = 12_000
@@ -38,6 +39,13 @@ class Post:
     reactions: dict[str, set[str]] = field(default_factory=dict)
     streaming: bool = False
     arguments: dict[str, Any] = field(default_factory=dict)
+    attachments: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def buttons(self) -> list[dict[str, Any]]:
+        """The buttons shown under it."""
+        blocks = [*self.blocks, *(block for one in self.attachments for block in one.get("blocks", []))]
+        return [button for block in blocks for button in block.get("elements", [])]
 
     @property
     def text(self) -> str:
@@ -64,6 +72,9 @@ class StoredFile:
     stub: bool = False
     external_url: str | None = None
     uploaded: bool = True
+    length: int = 0
+    shared_at: tuple[str, str] | None = None
+    """Channel and ts of the post that showed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +174,8 @@ def check_content(arguments: dict[str, Any], *, update: bool) -> None:
     if len(text) > MAX_POST_CHARS:
         raise Refused("msg_too_long")
     check_blocks(arguments.get("blocks") or [])
+    for attachment in arguments.get("attachments") or []:
+        check_blocks(attachment.get("blocks") or [])
 
 
 def check_blocks(blocks: list[dict[str, Any]]) -> None:
@@ -175,6 +188,12 @@ def check_blocks(blocks: list[dict[str, Any]]) -> None:
         size = len(str(inner.get("text", "") if isinstance(inner, dict) else inner or ""))
         total += size
         markdown += size if block.get("type") == "markdown" else 0
+        buttons = block.get("elements", []) if block.get("type") == "actions" else []
+        if len(buttons) > 25 or any(
+            len(button["text"]["text"]) > 75 or len(button["action_id"]) > 255 or len(button["value"]) > 2000
+            for button in buttons
+        ):
+            faults.append(f"invalid actions [json-pointer:/blocks/{n}/elements]")
         limit = {"section": MAX_SECTION_CHARS, "header": MAX_HEADER_CHARS}.get(str(block.get("type")))
         if limit is not None and size > limit:
             faults.append(f"must be less than {limit + 1} characters [json-pointer:/blocks/{n}/text/text]")

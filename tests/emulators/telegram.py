@@ -33,6 +33,7 @@ PLAIN_ARGUMENTS = frozenset(
         "url",
         "document",
         "photo",
+        "voice",
         "language_code",
     ]
 )
@@ -60,6 +61,8 @@ class Shown:
     edited: bool = False
     file_name: str | None = None
     reactions: tuple[str, ...] = ()
+    buttons: tuple[tuple[str, str], ...] = ()
+    """Label and payload of each button under it."""
 
 
 class TelegramEmulator(TelegramMethods):
@@ -122,6 +125,11 @@ class TelegramEmulator(TelegramMethods):
             edited="edit_date" in message,
             file_name=message.get("document", {}).get("file_name"),
             reactions=self.reactions.get((chat_id, message["message_id"]), ()),
+            buttons=tuple(
+                (button["text"], button["callback_data"])
+                for row in message.get("reply_markup", {}).get("inline_keyboard", [])
+                for button in row
+            ),
         )
 
     # HTTP
@@ -136,11 +144,11 @@ class TelegramEmulator(TelegramMethods):
             await asyncio.sleep(fault.delay_s)
             if fault.drop:
                 return self._cut(request)
-            if not fault.accept_then_drop:
+            if not (fault.accept_then_drop or fault.serve):
                 return self._faulty(fault)
         answer = await self._answer(request.match_info["token"], name, arguments, uploads)
         await self.notify()
-        return self._cut(request) if fault is not None else answer
+        return self._cut(request) if fault is not None and fault.accept_then_drop else answer
 
     async def _answer(self, token: str, name: str, arguments: Json, uploads: Uploads) -> web.Response:
         try:
@@ -203,9 +211,11 @@ class TelegramEmulator(TelegramMethods):
         file_id = request.match_info["path"].rpartition("/")[2]
         await self.record("file", {"file_id": file_id})
         fault = self.take_fault("file")
+        if fault is not None:
+            await asyncio.sleep(fault.delay_s)
         if fault is not None and fault.drop:
             return self._cut(request)
-        if fault is not None:
+        if fault is not None and not fault.serve:
             return self._faulty(fault)
         if request.match_info["token"] != self.token or file_id not in self.files:
             return self._refusal(Refused(404, "Not Found"))

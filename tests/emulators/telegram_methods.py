@@ -15,6 +15,7 @@ CAPTION_LIMIT = 1024
 ENTITY_LIMIT = 100
 DOWNLOAD_LIMIT_BYTES = 20 * 2**20
 UPLOAD_LIMIT_BYTES = 50 * 2**20
+PHOTO_LIMIT_BYTES = 10 * 2**20
 GENERAL_TOPIC = 1
 COMMANDS_LIMIT_BYTES = 4096
 """Menus between 4.0 and 5.0 KB of descriptions were seen to fail; the limit itself is unpublished."""
@@ -98,7 +99,7 @@ class TelegramMethods(TelegramPeople):
         super().__init__(username=username, privacy=privacy)
         self.flood = flood
         self.webhook_url = ""
-        self.commands: list[Json] = []
+        self.menus: dict[tuple[str, str], list[Json]] = {}
         self.drafts: dict[tuple[int, int], str] = {}
         self.answered_queries: dict[str, str] = {}
         self.reactions: dict[tuple[int, int], tuple[str, ...]] = {}
@@ -154,8 +155,13 @@ class TelegramMethods(TelegramPeople):
                     return int(document["file_size"])
         return len(self.files[file_id])
 
+    @property
+    def commands(self) -> list[Json]:
+        """The menu that is shown where no other one is set."""
+        return self.menus.get(("default", ""), [])
+
     def _on_getMyCommands(self, arguments: Json) -> list[Json]:
-        return self.commands
+        return self.menus.get(_menu_place(arguments), [])
 
     # sending
 
@@ -191,8 +197,20 @@ class TelegramMethods(TelegramPeople):
 
     def _on_sendPhoto(self, arguments: Json) -> Json:
         _, content = self._upload("photo", arguments)
+        if len(content) > PHOTO_LIMIT_BYTES:
+            raise bad_request("file is too big for a photo")
+        if not content.startswith((b"\x89PNG", b"\xff\xd8", b"GIF8", b"RIFF")):
+            raise bad_request("IMAGE_PROCESS_FAILED")
         return self._send(
             arguments, {**self.photo(content, f"sent-{len(self.files)}"), **self._captioned(arguments)}
+        )
+
+    def _on_sendVoice(self, arguments: Json) -> Json:
+        name, content = self._upload("voice", arguments)
+        if not name.endswith((".ogg", ".oga", ".mp3", ".m4a")):
+            raise bad_request("wrong voice file")
+        return self._send(
+            arguments, {**self.voice(content, f"sent-{len(self.files)}"), **self._captioned(arguments)}
         )
 
     def _upload(self, name: str, arguments: Json) -> tuple[str, bytes]:
@@ -230,6 +248,7 @@ class TelegramMethods(TelegramPeople):
             if thread in chat.topics:
                 fields["is_topic_message"] = True
         fields |= self._reply(chat, arguments.get("reply_parameters"))
+        fields |= _keyboard(arguments)
         self._count_send(chat)
         if arguments.get("disable_notification"):
             fields["_quiet"] = True
@@ -260,11 +279,12 @@ class TelegramMethods(TelegramPeople):
             raise bad_request("message to edit not found")
         if not self.is_own(message):
             raise bad_request("message can't be edited")
-        if message.get("text") == text and message.get("entities", []) == styles.get("entities", []):
+        look = {"text": text, **styles, **_keyboard(arguments)}
+        if {key: message[key] for key in _LOOKS if key in message} == look:
             raise bad_request(NOT_MODIFIED)
         self._count_send(chat)
-        kept = {key: value for key, value in message.items() if key not in ("entities", "edit_date")}
-        edited = {**kept, "text": text, "edit_date": self.now(), **styles}
+        kept = {key: value for key, value in message.items() if key not in (*_LOOKS, "edit_date")}
+        edited = {**kept, "edit_date": self.now(), **look}
         chat.messages[message["message_id"]] = edited
         return edited
 
@@ -314,7 +334,7 @@ class TelegramMethods(TelegramPeople):
                 raise bad_request("BOT_COMMAND_INVALID")
             if not 1 <= len(command["description"]) <= 256:
                 raise bad_request("BOT_COMMAND_DESCRIPTION_INVALID")
-        self.commands = commands
+        self.menus[_menu_place(arguments)] = commands
         return True
 
     # rules
@@ -361,6 +381,30 @@ class TelegramMethods(TelegramPeople):
             raise Refused(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)
         mine.append(now)
         every.append(now)
+
+
+_LOOKS = ("text", "entities", "reply_markup")
+
+
+def _menu_place(arguments: Json) -> tuple[str, str]:
+    scope = arguments.get("scope") or {"type": "default"}
+    return scope["type"], arguments.get("language_code") or ""
+
+
+def _keyboard(arguments: Json) -> Json:
+    """The inline keyboard sent along; a message without one has none, an edited one loses its own."""
+    markup = arguments.get("reply_markup")
+    if not markup:
+        return {}
+    rows = markup["inline_keyboard"]
+    if sum(len(row) for row in rows) > 100 or any(len(row) > 8 for row in rows):
+        raise bad_request("BUTTONS_TOO_MUCH")
+    for button in (button for row in rows for button in row):
+        if not button["text"].strip():
+            raise bad_request("can't parse inline keyboard button: text is empty")
+        if not 1 <= len(button.get("callback_data", "").encode()) <= 64:
+            raise bad_request("BUTTON_DATA_INVALID")
+    return {"reply_markup": markup}
 
 
 def visible(message: Json) -> Json:

@@ -189,3 +189,17 @@ async def test_an_unknown_argument_and_an_incomplete_event_are_breaches(
     slack.violations.clear()
     await slack.emit({"type": "app_mention", "channel": "C1", "text": "x"})
     assert [breach for breach in slack.violations if breach.startswith("event app_mention")]
+
+
+async def test_an_upload_is_refused_out_of_its_order_and_a_second_time(
+    slack: SlackEmulator, web: AsyncWebClient
+) -> None:
+    place = await web.files_getUploadURLExternal(filename="a.txt", length=3)
+    file: dict[str, str] = {"id": str(place["file_id"]), "title": "a.txt"}
+    too_early = await error_of(web.files_completeUploadExternal(files=[file], channel_id="C1"))
+    slack.workspace.files[file["id"]].content = b"abc"
+    slack.workspace.files[file["id"]].uploaded = True
+    await web.files_completeUploadExternal(files=[file], channel_id="C1")
+    again = await error_of(web.files_completeUploadExternal(files=[file], channel_id="C1"))
+    assert (too_early, again) == ("file_not_found", "file_already_completed")
+    assert [[one["name"] for one in post.files] for post in slack.sent("C1")] == [["a.txt"]]

@@ -1,6 +1,7 @@
 """The Telegram emulator itself: that it refuses what Telegram refuses, and that its checks can fail."""
 
 import asyncio
+import io
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -113,7 +114,7 @@ async def test_a_draft_is_shown_and_leaves_no_message(telegram: TelegramEmulator
 async def test_documents_and_photos_are_kept_as_sent(telegram: TelegramEmulator) -> None:
     for method, name in (("sendDocument", "document"), ("sendPhoto", "photo")):
         form = aiohttp.FormData({"chat_id": str(ANN), "caption": f"a {name}"})
-        form.add_field(name, b"content", filename=f"{name}.bin")
+        form.add_field(name, b"\x89PNG content", filename=f"{name}.bin")
         url = f"{telegram.url}/bot{telegram.token}/{method}"
         async with aiohttp.ClientSession() as session, session.post(url, data=form) as response:
             assert response.status == 200
@@ -122,7 +123,27 @@ async def test_documents_and_photos_are_kept_as_sent(telegram: TelegramEmulator)
         ("a document", "document.bin"),
         ("a photo", None),
     ]
-    assert list(telegram.files.values()).count(b"content") == 2
+    assert list(telegram.files.values()).count(b"\x89PNG content") == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "content", "filename"),
+    [
+        ("sendPhoto", "photo", b"no picture", "photo.png"),
+        ("sendPhoto", "photo", b"\x89PNG" + bytes(10 * 2**20), "photo.png"),
+        ("sendVoice", "voice", b"a voice", "voice.exe"),
+        ("sendDocument", "document", b"", "empty.txt"),
+    ],
+)
+async def test_a_file_of_the_wrong_kind_or_size_is_refused(
+    telegram: TelegramEmulator, method: str, name: str, content: bytes, filename: str
+) -> None:
+    form = aiohttp.FormData({"chat_id": str(ANN)})
+    form.add_field(name, io.BytesIO(content), filename=filename)
+    url = f"{telegram.url}/bot{telegram.token}/{method}"
+    async with aiohttp.ClientSession() as session, session.post(url, data=form) as response:
+        assert response.status == 400
+    assert telegram.sent(ANN) == []
 
 
 async def test_a_deleted_message_is_no_longer_shown_and_a_reaction_is(telegram: TelegramEmulator) -> None:

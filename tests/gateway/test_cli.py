@@ -185,6 +185,8 @@ def test_run_without_tokens_and_model_serves_the_web_chat_and_stops_when_told(tm
             second = trunkline(tmp_path, "run")
             assert (second.returncode, second.stdout.count("\n")) == (1, 1)
             assert "already running" in second.stdout
+            # It found the first one before it looked for the model's file.
+            assert second.stderr == ""
             web = {one["subject"]: one for one in json.loads(trunkline(tmp_path, "doctor", "--json").stdout)}[
                 "web"
             ]
@@ -232,6 +234,20 @@ def test_a_taken_port_is_told_without_a_link(tmp_path: Path) -> None:
     assert "Web chat:" not in said
 
 
+def test_a_port_that_is_left_to_the_system_is_in_the_link(tmp_path: Path) -> None:
+    trunkline(tmp_path, "setup", "--yes", "--owner", "Alice")
+    (tmp_path / "config.yaml").write_text("people: {alice: {role: owner}}\nplatforms: {web: {port: 0}}\n")
+    with subprocess.Popen(
+        (TRUNKLINE, "run"), env=environment(tmp_path), stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        try:
+            link = next(line for line in running.stdout if line.startswith("Web chat:"))
+            assert can_connect(int(link.split(":")[3].split("/")[0]))
+        finally:
+            running.kill()
+
+
 def test_hints_name_the_command_as_it_was_called(tmp_path: Path) -> None:
     def hint(folder: Path, **more: str) -> str:
         done = subprocess.run(
@@ -248,6 +264,7 @@ def test_hints_name_the_command_as_it_was_called(tmp_path: Path) -> None:
     clone = TRUNKLINE.parent.parent
     assert f"`{TRUNKLINE.relative_to(clone)} setup`" in hint(clone)
     assert f"`{TRUNKLINE} setup`" in hint(tmp_path)
+    assert f"`{TRUNKLINE} setup`" in hint(Path("/"))
     assert "`trunkline setup`" in hint(tmp_path, PATH=f"{TRUNKLINE.parent}:/usr/bin:/bin")
 
 

@@ -1,10 +1,16 @@
 """Codes: one active per account, single use, an hour long, locked against guessing."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
 from sqlalchemy import Connection
 
 from trunkline.agent.scope import AccountId
 from trunkline.gateway.state import codes, people
 from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.migrate import migrate_now
 from trunkline.gateway.state.schema import code
 
 NOW = 1_800_000_000_000
@@ -143,3 +149,87 @@ async def test_guesses_at_the_set_up_code_do_not_lock_approvals(database: Databa
         return codes.redeem(connection, "pair", word, NOW, typed_by=account(connection, "owner"))
 
     assert isinstance(await database.write(work), codes.Redeemed)
+
+
+async def test_ten_thousand_guesses_by_one_or_by_many_find_nothing_and_lock(
+    sqlite_database: Database,
+) -> None:
+    """Most of them have seven of the eight letters right."""
+
+    def work(connection: Connection) -> None:
+        guessers = [account(connection, f"g{n}") for n in range(100)]
+        for purpose in ("link", "setup"):
+            word = codes.issue(
+                connection, purpose, None if purpose == "setup" else account(connection, "owner"), NOW
+            )
+            assert word is not None
+            guesses = [letter + word[1:] for letter in "ABCDEFGH" if letter != word[0]]
+            for n in range(5_000):
+                guesser = guessers[0 if n % 2 else n % 100]
+                found = codes.redeem(
+                    connection, purpose, guesses[n % len(guesses)], NOW + n, typed_by=guesser
+                )
+                assert isinstance(found, codes.Refused)
+                assert found.locked_until_ms or n < 2 * codes.WRONG_TRIES_IN_ALL
+            # Whoever comes now is locked out as well, the one whom the code is for included.
+            locked = codes.redeem(connection, purpose, word, NOW + 6000, typed_by=account(connection, "new"))
+            assert isinstance(locked, codes.Refused)
+            assert locked.locked_until_ms
+
+    await sqlite_database.write(work)
+
+
+async def test_a_lock_outlives_a_restart(sqlite_url: str) -> None:
+    with Database(sqlite_url) as first:
+        migrate_now(first)
+
+        def guess(connection: Connection) -> str | None:
+            word = codes.issue(connection, "link", account(connection, "ana"), NOW)
+            for _ in range(codes.WRONG_TRIES_PER_ACCOUNT):
+                codes.redeem(connection, "link", "AAAAAAAA", NOW, typed_by=account(connection, "2"))
+            return word
+
+        word = await first.write(guess)
+    with Database(sqlite_url) as second:
+        refused = await second.write(
+            lambda c: codes.redeem(c, "link", word or "", NOW + 1, typed_by=account(c, "2"))
+        )
+
+    assert refused == codes.Refused(NOW + codes.HOUR_MS)
+
+
+async def test_every_guess_is_compared_with_every_code_to_its_end(
+    sqlite_database: Database,
+) -> None:
+    """The work of a guess is the same whether it is right, nearly right, wrong, or locked: it is counted."""
+
+    def work(connection: Connection) -> list[int]:
+        words = [codes.issue(connection, "link", account(connection, str(n)), NOW) for n in range(20)]
+        first = words[0] or ""
+        near = first[:-1] + ("A" if first[-1] != "A" else "B")
+        for _ in range(codes.WRONG_TRIES_PER_ACCOUNT):
+            codes.redeem(connection, "link", "AAAAAAAA", NOW, typed_by=account(connection, "locked"))
+        counted = []
+        for guess, who in (("ZZZZZZZZ", "x"), (near, "y"), (first, "locked")):
+            with counted_digests() as digests:
+                codes.redeem(connection, "link", guess, NOW, typed_by=account(connection, who))
+            counted.append(len(digests))
+        return counted
+
+    assert await sqlite_database.write(work) == [20, 20, 20]
+
+
+@contextmanager
+def counted_digests() -> Iterator[list[str]]:
+    """Every call of the hash function inside, seen by the interpreter itself."""
+    calls: list[str] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name == "_digest":
+            calls.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)

@@ -14,7 +14,7 @@ from trunkline.gateway.state.records import Account, Person
 
 ROLES = ("guest", "member", "admin", "owner")
 PRIVATE = [command.name for command in COMMANDS if command.private]
-FOR_OWNERS = [command.name for command in COMMANDS if command.role == "owner"]
+FOR_OWNERS = tuple(command.name for command in COMMANDS if command.role in ("admin", "owner"))
 
 
 def account(role: str | None) -> Account:
@@ -71,11 +71,12 @@ async def test_in_a_room_a_private_command_shows_nothing(sqlite_house: SmallHous
 
 
 @pytest.mark.parametrize("name", FOR_OWNERS)
-async def test_a_member_is_told_that_only_the_owner_may(sqlite_house: SmallHouse, name: str) -> None:
+async def test_a_member_is_told_who_may(sqlite_house: SmallHouse, name: str) -> None:
     house = sqlite_house
+    role = describe_role(BY_NAME[name].role, "zh-CN")
     async with house.running():
         await house.say(f"/{name} ABCDEFGH", BO)
-        await house.shows("只有主人可以这样做。", BO)
+        await house.shows(f"只有{role}可以这样做。", BO)
 
 
 async def test_each_speaks_the_language_of_the_person(house: SmallHouse) -> None:
@@ -100,6 +101,29 @@ async def test_each_speaks_the_language_of_the_person(house: SmallHouse) -> None
     assert house.model.requests == []
 
 
+async def test_help_of_one_command_says_what_it_does_and_how_it_is_written(sqlite_house: SmallHouse) -> None:
+    house = sqlite_house
+    async with house.running():
+        await house.say("/help title")
+        await house.shows("/title <words>")
+        await house.say("/help /Memory")
+        await house.shows("In direct chats only.")
+        await house.say("/help nonsense")
+        await house.shows("There is no command /nonsense")
+        await house.say("/help approve", BO)
+        await house.shows("这里没有可供你使用的命令 /approve", BO)
+
+
+async def test_usage_counts_one_call_as_one(sqlite_house: SmallHouse) -> None:
+    house = sqlite_house
+    async with house.running():
+        house.answer("Fine.")
+        await house.say("how are you?")
+        await house.shows("Fine.")
+        await house.say("/usage")
+        await house.shows(": 1 call, ")
+
+
 async def test_help_lists_what_the_asker_may_use_where_they_are(house: SmallHouse) -> None:
     async with house.running():
         await house.say("/help")
@@ -109,7 +133,7 @@ async def test_help_lists_what_the_asker_may_use_where_they_are(house: SmallHous
             await house.telegram.wait_for(lambda c=chat: house.telegram.texts(c))  # type: ignore[misc]
 
     listed = {
-        chat: set(re.findall(r"^\W*/(\w+)", house.telegram.texts(chat)[0], re.MULTILINE))
+        chat: set(re.findall(r"^\W*/([\w-]+)", house.telegram.texts(chat)[0], re.MULTILINE))
         for chat in (ANA, BO, ROOM)
     }
     assert listed[ANA] == set(BY_NAME)

@@ -1,5 +1,7 @@
 """What the web page lists and shows: its own person's conversations on the page, and nobody else's."""
 
+from pathlib import Path
+
 from sqlalchemy import Connection, update
 
 from tests.gateway.rows import MINUTE_MS, START_MS, add_session, direct_stream, say
@@ -89,3 +91,41 @@ async def test_history_is_what_both_said_in_order_without_what_was_taken_back(da
     said = await StoreConversations(database).history("ana", "a")
 
     assert [(one.by_person, one.text) for one in said] == [(True, "one"), (False, "two")]
+
+
+def traces(folder: Path, word: bytes) -> list[str]:
+    return [file.name for file in folder.glob("state.db*") if word in file.read_bytes()]
+
+
+async def test_a_conversation_is_renamed_for_its_own_person_only(sqlite_database: Database) -> None:
+    def work(connection: Connection) -> None:
+        talk(connection, "ana", "a", "an old question", last_ms=START_MS)
+
+    await sqlite_database.write(work)
+    page = StoreConversations(sqlite_database, lambda title: title.replace("s3cret", "***"))
+
+    assert not await page.rename("bo", "a", "Mine now")
+    assert not await page.rename("ana", "b", "Nothing there")
+    assert await page.rename("ana", "a", "The s3cret boiler")
+
+    assert [one.title for one in await page.list("ana")] == ["The *** boiler"]
+
+
+async def test_a_deleted_conversation_leaves_no_trace_and_others_stay(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    def work(connection: Connection) -> None:
+        talk(connection, "ana", "a", "the zanzibar plan", last_ms=START_MS)
+        talk(connection, "ana", "a", "the zanzibar plan again", last_ms=START_MS + MINUTE_MS)
+        talk(connection, "ana", "b", "something else", last_ms=START_MS)
+
+    await sqlite_database.write(work)
+    page = StoreConversations(sqlite_database)
+
+    await page.delete("bo", "a")
+    assert len(await page.list("ana")) == 2
+    await page.delete("ana", "a")
+
+    assert [one.thread for one in await page.list("ana")] == ["b"]
+    assert await page.history("ana", "a") == ()
+    assert not traces(tmp_path, b"zanzibar")

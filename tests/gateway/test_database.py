@@ -186,6 +186,17 @@ def test_what_was_acknowledged_survives_a_power_cut(sqlite_database: Database) -
     assert sqlite_database.write_now(settings) == ("wal", 2)
 
 
+async def test_the_log_is_moved_into_the_file_while_chats_go_on(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    sqlite_database.write_now(lambda c: put_value(c, "first", "zanthoxylum"))
+    file = tmp_path / "state.db"
+
+    async with asyncio.timeout(10):
+        while b"zanthoxylum" not in await asyncio.to_thread(file.read_bytes):
+            await sqlite_database.write(lambda c: put_value(c, "later", "anything"))
+
+
 def test_a_network_mount_gets_no_write_ahead_log(tmp_path: Path) -> None:
     with Database(f"sqlite:///{tmp_path / 'shared.db'}", journal="delete") as database:
         mode = database.write_now(

@@ -211,3 +211,16 @@ async def test_an_old_code_takes_no_account_from_the_person_of_the_file(database
         await database.write(lambda c: identity.approve(c, code or "", NOW, typed_by=None)), Refused
     )
     assert await slug_of(database, "42") == "carol"
+
+
+async def test_where_file_and_database_disagree_is_said(database: Database) -> None:
+    await load(database, settings(ana=ANA, bo={"telegram": 101}))
+    file = settings(ana={**ANA, "telegram": [100, 101]})
+
+    told = await database.read(lambda c: identity.disagreements(c, file))
+    await load(database, file)
+    after = await database.read(lambda c: identity.disagreements(c, file))
+
+    gone = "bo was taken out of config.yaml and has no access; nothing was deleted."
+    assert told == (gone, "telegram 101 is bo's in the database; config.yaml makes it ana's.")
+    assert after == (gone,)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 import typer
@@ -34,15 +35,19 @@ from trunkline.agent.scope import RoomScope, Scope
 from trunkline.agent.tools.base import Tool, ToolContext
 from trunkline.gateway import cli
 from trunkline.gateway.access import Admitted, decide
-from trunkline.gateway.app import OpenHouse, built_in_tools, open_house
+from trunkline.gateway.app import OpenHouse, belongings, built_in_tools, open_house
 from trunkline.gateway.commands.catalogue import BY_NAME
 from trunkline.gateway.commands.catalogue import COMMANDS as CATALOGUE
 from trunkline.gateway.commands.registry import CommandContext, House
 from trunkline.gateway.config import Config, parse_config, write_config
+from trunkline.gateway.exporting import export_person
+from trunkline.gateway.joining import Joined, join
+from trunkline.gateway.linking import Join
 from trunkline.gateway.model_clients import Models
 from trunkline.gateway.opening import who_is
 from trunkline.gateway.payloads import dump_inbound
 from trunkline.gateway.state import people, sessions
+from trunkline.gateway.state.links import Request
 from trunkline.gateway.state.records import Account, InboxRow, SessionKey, scope_of
 
 ROSTER = made_roster("5001")
@@ -158,7 +163,17 @@ async def test_no_chat_command_shows_anyone_what_is_not_theirs_to_see(
     tmp_path: Path, database_url: str
 ) -> None:
     async with filled_house(tmp_path, database_url) as (house, _):
-        desk = House(house.database, house.memory, house.search, NoTurns(), "1", "model", lambda: ("web",))
+        desk = House(
+            house.database,
+            house.memory,
+            house.search,
+            NoTurns(),
+            "1",
+            "model",
+            lambda: ("web",),
+            skills=house.skills,
+            home=house.config.home,
+        )
         for one in ROSTER.people:
             for platform in one.accounts:
                 shown = await _ask_commands(house, desk, one.name, platform)
@@ -222,6 +237,46 @@ def _run_cli(
         done = CliRunner().invoke(cli.app, [*name.split(), *words, "--as", person], env=environment)
         found |= markers_in(done.output + str(done.exception or ""))
     return found
+
+
+async def test_a_persons_own_copy_holds_what_they_may_see_and_nothing_else(
+    tmp_path: Path, database_url: str
+) -> None:
+    async with filled_house(tmp_path, database_url) as (house, _):
+        for one in ROSTER.people:
+            target = tmp_path / f"{one.name}.zip"
+            await export_person(
+                house.database, house.memory, belongings(house), person_scope(one.name), target
+            )
+            with ZipFile(target) as archive:
+                text = "\n".join(archive.read(name).decode() for name in archive.namelist())
+            assert markers_in(text) == ROSTER.seen_by(one.name)
+
+
+async def test_a_person_joined_with_another_sees_what_both_may_see_and_no_third(
+    tmp_path: Path, database_url: str
+) -> None:
+    async with filled_house(tmp_path, database_url) as (house, known), tools_of(house) as tools:
+        for name in ("bo", "cy"):
+            await house.database.write(
+                lambda c, n=name: people.change_person(c, people.find_person(c, n).id, source="pairing")  # type: ignore[union-attr, misc]
+            )
+        bo, cy = await house.database.read(
+            lambda c: (people.find_person(c, "bo"), people.find_person(c, "cy"))
+        )
+        assert bo is not None
+        assert cy is not None
+        typed_by = await house.database.read(lambda c: account_of(c, ROSTER.person("cy"), "telegram"))
+        wanted = Join(Request(0, typed_by.id, typed_by.id, True, True), bo, cy, typed_by)
+        joined = await join(house.database, house.memory, belongings(house), wanted, "")
+        assert isinstance(joined, Joined)
+
+        seen: frozenset[str] = frozenset()
+        for name in ("memory", "session_search", "skill_view"):
+            for arguments in TOOLS[name](known):
+                seen |= markers_in(await answer(tools[name], arguments, person_scope("bo"), 1))
+                assert not markers_in(await answer(tools[name], arguments, person_scope("cy"), 1))
+        assert seen == ROSTER.seen_by("bo") | ROSTER.seen_by("cy")
 
 
 async def test_what_was_said_in_a_room_is_out_of_reach_for_one_who_left(

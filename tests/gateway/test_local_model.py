@@ -13,6 +13,8 @@ import pytest
 
 from tests.emulators.base import Fault
 from tests.emulators.openai import MODELS, OpenAIEmulator
+from trunkline.gateway.cli.model_file import model_file_served
+from trunkline.gateway.config import parse_config
 from trunkline.gateway.local_model import (
     PRESETS,
     Download,
@@ -278,3 +280,36 @@ async def test_ctrl_c_leaves_the_server_alone_and_the_end_of_its_parent_ends_it(
         if parent.returncode is None:
             parent.kill()
         await parent.wait()
+
+
+async def process_behind(http: aiohttp.ClientSession, address: str, other_than: int = 0) -> int:
+    """The process that answers there, once there is one."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            try:
+                async with http.get(f"{address}/health") as answer:
+                    if (process := int(await answer.text())) != other_than:
+                        return process
+            except aiohttp.ClientError:
+                await asyncio.sleep(0.05)
+
+
+async def test_a_server_that_dies_is_started_again_under_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / FILE
+    file.write_bytes(CONTENT)
+    (tmp_path / "xllamacpp.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    config = parse_config(tmp_path, {"model": {"file": str(file)}}, {})
+
+    async with model_file_served(config) as ready, aiohttp.ClientSession() as http:
+        address = ready.model.base_url.removesuffix("/v1")
+
+        first = await process_behind(http, address)
+        os.kill(first, signal.SIGKILL)
+        second = await process_behind(http, address, other_than=first)
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(second, 0)

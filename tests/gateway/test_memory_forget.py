@@ -20,11 +20,11 @@ from trunkline.agent.scope import Scope
 from trunkline.gateway.app import guarded_memory
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.memory_approval import as_it_is
-from trunkline.gateway.opening import Opening
+from trunkline.gateway.opening import NewSessions, Opening
 from trunkline.gateway.payloads import dump_inbound, load_inbound
 from trunkline.gateway.sentences import CATALOGUE
 from trunkline.gateway.state import inbox as inbox_rows
-from trunkline.gateway.state import outbox, sessions
+from trunkline.gateway.state import outbox, people, sessions
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.messages import NewMessage, load_history
 from trunkline.gateway.state.records import SessionKey
@@ -205,6 +205,25 @@ async def test_a_prompt_that_others_use_or_that_does_not_hold_the_fact_stays(des
     assert None not in kept
 
 
+async def test_copies_in_chats_of_an_account_that_was_unlinked_since_go_too(desk: Typing) -> None:
+    known = MemorySnapshot(user=(FACT,))
+    told = said("user", "hello", sent=f"{fence([f'- added to the user profile: {FACT}'])}\n\nhello")
+    await desk.conversation(
+        told, said("assistant", "", tool_calls=called(FACT)), prompt=FACT, snapshot=known.to_json()
+    )
+    await desk.model_adds(FACT)
+    discord, other = await desk.account("ana", "discord"), await desk.account("bo")
+    assert other.person is not None
+    other_id = other.person.id
+    await desk.house.database.write(lambda c: people.give_account(c, discord.id, other_id, "link"))
+
+    await desk.type("/memory forget 1")
+
+    for table in (system_prompt, session, message, memory_journal):
+        rows = await desk.house.database.read(lambda c, table=table: c.execute(select(table)).all())
+        assert SECRET_WORD not in str(rows)
+
+
 async def test_forgetting_takes_the_fact_out_of_the_undo_record_and_leaves_the_rest(desk: Typing) -> None:
     await desk.model_writes(Operation("add", FACT), Operation("add", TEA))
     await desk.model_adds("User has a dog.")
@@ -362,7 +381,7 @@ async def test_a_turn_that_read_the_memory_before_a_forget_does_not_freeze_the_f
     rows = await desk.house.database.write(lambda c: inbox_rows.lease(c, key, "process", now_ms()))
     memory = ForgetsMeanwhile(desk)
     opening = Opening(
-        desk.house.database, memory, (), owner="process", model_name="m", mask=str, instructions=dict
+        desk.house.database, memory, (), owner="process", new=NewSessions("m"), mask=str, instructions=dict
     )
 
     opened = await opening.open(rows)

@@ -24,10 +24,11 @@ from trunkline.agent.ports import JournalEntry, Target, WriteOrigin
 from trunkline.agent.scope import AccountId, PersonId, Scope
 from trunkline.agent.tools.memory import memory_tool
 from trunkline.gateway import memory_approval
+from trunkline.gateway.clock import now_ms
 from trunkline.gateway.delivery import Delivery
 from trunkline.gateway.opening import Opened
 from trunkline.gateway.payloads import load_outbound
-from trunkline.gateway.review import Reviews, notice
+from trunkline.gateway.review import ENDED_TURNS, Reviews, notice
 from trunkline.gateway.settings import Memory
 from trunkline.gateway.state import journal, people, reviews, sessions
 from trunkline.gateway.state.database import Database
@@ -403,6 +404,69 @@ async def test_the_next_review_begins_where_the_last_one_ended_also_after_a_rest
     assert f"last {EVERY} messages" in model.instruction()
     assert f"⟦line of turn {last.row.key.turn - EVERY + 1}⟧" in model.instruction()
     assert len(model.requests[1].messages) == 4 * EVERY + 1
+
+
+def end(chat: Chat, public_id: str) -> Chat:
+    """Ends a conversation, as `/new` does, and begins another in the same chat."""
+
+    def work(connection: Connection) -> int:
+        ended = {"ended_ms": now_ms(), "end_reason": "new"}
+        connection.execute(update(session).where(session.c.id == chat.session).values(ended))
+        return open_session(connection, direct_stream(connection, chat.account), public_id)
+
+    return Chat(chat.database, chat.scope, chat.account, chat.database.write_now(work))
+
+
+async def test_what_is_left_at_a_conversations_end_is_reviewed_once_the_person_writes_again(
+    sqlite_database: Database, store: FileMemoryStore
+) -> None:
+    chat, model = start_chat(sqlite_database, "ana", "s1"), ScriptedModel(saves("Plays the cello."))
+    async with reviewing(sqlite_database, store, model, review_every=10) as running:
+        last = chat.talk(ENDED_TURNS)
+        running.after_turn(last)
+        await ended()
+        assert model.requests == []
+
+        following = end(chat, "s2")
+        for _ in range(2):
+            running.after_turn(following.talk())
+            await ended()
+
+    assert len(model.requests) == 2
+    assert f"last {ENDED_TURNS} messages" in model.instruction(0)
+    assert len(model.requests[0].messages) == 2 * ENDED_TURNS + 1
+    assert mark(sqlite_database).reviewed == last.row.key.turn
+    assert (await store.read(chat.scope)).user == ("Plays the cello.",)
+    assert len(notices(sqlite_database)) == 1
+
+
+async def test_fewer_turns_at_a_conversations_end_are_left_at_that(
+    sqlite_database: Database, store: FileMemoryStore
+) -> None:
+    chat, model = start_chat(sqlite_database, "ana", "s1"), ScriptedModel()
+    chat.talk(ENDED_TURNS - 1)
+    async with reviewing(sqlite_database, store, model) as running:
+        running.after_turn(end(chat, "s2").talk())
+        await ended()
+
+    assert model.requests == []
+
+
+async def test_the_end_of_a_conversation_held_while_memory_was_paused_is_not_reviewed(
+    sqlite_database: Database, store: FileMemoryStore
+) -> None:
+    chat, model = start_chat(sqlite_database, "ana", "s1"), ScriptedModel()
+    chat.talk(ENDED_TURNS)
+    sqlite_database.write_now(lambda c: memory_approval.pause(c, PersonId("ana"), 1))
+    following = end(chat, "s2")
+    async with reviewing(sqlite_database, store, model) as running:
+        running.after_turn(following.talk())
+        await ended()
+        sqlite_database.write_now(lambda c: memory_approval.resume(c, PersonId("ana")))
+        running.after_turn(following.talk())
+        await ended()
+
+    assert model.requests == []
 
 
 async def test_a_failing_model_is_asked_again_after_as_many_turns_about_all_of_them(

@@ -530,3 +530,23 @@ async def test_any_text_may_be_asked(house: House, asked: str) -> None:
     await house.outcome(asked)
     if not await house.search.browse(ANA, 1):
         house.said("ana", "s1", "a cup of tea")
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("我下週要去蘇州開會", "苏州"),
+        ("我下周要去苏州开会", "蘇州"),
+        ("我下周要去苏州开会", "蘇州開會"),
+        ("她在學習鋼琴", "学习钢琴"),
+    ],
+)
+async def test_traditional_and_simplified_chinese_find_each_other(
+    house: House, said: str, asked: str
+) -> None:
+    house.said("ana", "s1", said)
+    house.said("ana", "s2", "完全是别的事", title=said)
+
+    assert sorted(await house.found(asked)) == ["s1", "s2"]
+    assert await house.lines(asked) == [said]
+    assert sorted(await house.found(f'"{asked}"')) == ["s1", "s2"]

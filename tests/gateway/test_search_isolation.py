@@ -121,7 +121,7 @@ async def test_no_search_of_hundreds_of_people_leaves_its_scope(
 ) -> None:
     people, rooms, searches = SIZES[kind]
     town = Town(random.Random(11))
-    with Database(request.getfixturevalue(f"{kind}_url")) as database:
+    with Database(request.getfixturevalue(f"migrated_{kind}_url")) as database:
         migrate_now(database)
         database.write_now(lambda connection: town.fill(connection, people, rooms))
         search = StoreSearch(database)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from rich.console import Console
+from ruamel.yaml import YAML
 
 from tests.emulators.base import Emulator, Fault
 from tests.emulators.discord import DiscordEmulator
@@ -16,7 +17,14 @@ from tests.emulators.slack import APP_TOKEN, BOT_TOKEN, SlackEmulator
 from tests.emulators.telegram import TelegramEmulator
 from trunkline.gateway.config import Config, load_config, write_config
 from trunkline.gateway.setup import Answers, set_up
-from trunkline.gateway.setup_checks import TokenRefused, check_discord, check_slack, check_telegram
+from trunkline.gateway.setup_checks import (
+    DISCORD_RIGHTS,
+    SLACK_SCOPES,
+    TokenRefused,
+    check_discord,
+    check_slack,
+    check_telegram,
+)
 from trunkline.gateway.setup_interview import Interview
 from trunkline.gateway.setup_model import ModelAnswers, set_up_model
 
@@ -77,6 +85,17 @@ async def test_discord_gives_the_invite_link_of_a_good_token() -> None:
     assert "client_id=" in accepted.advice[-1]
 
 
+async def test_a_server_where_discord_grants_too_little_is_named() -> None:
+    async with DiscordEmulator().running() as server:
+        server.world.granted = sum(DISCORD_RIGHTS.values()) - DISCORD_RIGHTS["Add Reactions"]
+        accepted = await check_discord(server.token, f"{server.url}/api/v10")
+        server.world.granted = sum(DISCORD_RIGHTS.values())
+        enough = await check_discord(server.token, f"{server.url}/api/v10")
+
+    assert any("lacks the rights Add Reactions" in sentence for sentence in accepted.advice)
+    assert not any("lacks" in sentence for sentence in enough.advice)
+
+
 async def test_a_bad_discord_token_is_refused() -> None:
     async with DiscordEmulator().running() as server:
         with pytest.raises(TokenRefused, match="Reset Token"):
@@ -88,6 +107,25 @@ async def test_slack_takes_both_tokens() -> None:
         accepted = await check_slack(BOT_TOKEN, APP_TOKEN, server.api_url)
 
     assert " in " in accepted.name
+
+
+async def test_scopes_that_slack_did_not_grant_are_named() -> None:
+    async with SlackEmulator().running() as server:
+        server.granted = tuple(SLACK_SCOPES - {"reactions:write", "users:read"})
+        accepted = await check_slack(BOT_TOKEN, APP_TOKEN, server.api_url)
+        server.granted = (*SLACK_SCOPES, "team:read")
+        enough = await check_slack(BOT_TOKEN, APP_TOKEN, server.api_url)
+
+    assert "lacks the scopes reactions:write, users:read" in accepted.advice[0]
+    assert enough.advice == ()
+
+
+def test_the_manifest_asks_for_the_scopes_that_are_used() -> None:
+    manifest = YAML(typ="safe").load(
+        (Path(__file__).parents[2] / "deploy" / "slack-manifest.yaml").read_text()
+    )
+
+    assert set(manifest["oauth_config"]["scopes"]["bot"]) == SLACK_SCOPES
 
 
 @pytest.mark.parametrize(

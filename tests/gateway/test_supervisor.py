@@ -137,7 +137,9 @@ async def test_a_greeting_is_told_once_connected_and_not_before(
         return "Here is the link." in capsys.readouterr().out
 
     async with asyncio.TaskGroup() as group:
-        program = group.create_task(house.serve(Platform("telegram", make, greeting="Here is the link.")))
+        program = group.create_task(
+            house.serve(Platform("telegram", make, greeting=lambda: "Here is the link."))
+        )
         await connecting.wait()
         assert not await told()
         proceed.set()

@@ -24,6 +24,7 @@ from trunkline.gateway.state.schema import message, outbox, step, turn, usage
 from trunkline.gateway.state.turns import StoreRecorder, TurnRow
 
 NOW = 1_800_000_000_000
+QUEUEING = {"agent": {"busy": "queue", "burst_window": 0.001}}
 CALLS = AssistantMessage("Looking.", (ToolCall("c1", "look", "{}"),), "tool_calls")
 
 
@@ -287,7 +288,7 @@ async def test_a_message_that_fails_three_times_is_set_aside_and_its_author_told
 
 
 async def test_a_person_suspended_while_their_message_waited_is_not_answered(house: SmallHouse) -> None:
-    async with house.running():
+    async with house.running(**QUEUEING):
         house.model.then(Reply("Slow.", delay_s=0.5))
         await house.say("one", BO)
         await house.asked(1)
@@ -327,7 +328,7 @@ async def test_a_rooms_message_that_waited_while_the_group_moved_keeps_the_rooms
     folder = house.home / "memories" / "ana"
     folder.mkdir(parents=True)
     await asyncio.to_thread(Path(folder / "USER.md").write_text, "Ana's birthday is on 3 May.\n§\n")
-    async with house.running():
+    async with house.running(**QUEUEING):
         house.model.then(Reply("Slow.", delay_s=0.5))
         await house.telegram.group_message(ROOM, ANA, "one")
         await house.asked(1)

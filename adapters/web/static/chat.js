@@ -31,7 +31,20 @@
     }
   };
 
-  const show = ({ id, by_person: byPerson, body }) => followed(() => {
+  const showButtons = (item, buttons) => {
+    let row = item.querySelector(".buttons");
+    if (!buttons.length) { if (row) row.remove(); return; }
+    if (!row) { row = document.createElement("div"); row.className = "buttons"; item.append(row); }
+    row.replaceChildren(...buttons.map(({ label, payload }) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = label;
+      button.dataset.payload = payload;
+      return button;
+    }));
+  };
+
+  const show = ({ id, by_person: byPerson, body, buttons }) => followed(() => {
     $("empty").hidden = true;
     let item = $(`m-${id}`);
     if (!item) {
@@ -50,12 +63,14 @@
     const content = item.querySelector(".body");
     if (byPerson) content.textContent = body;
     else { content.innerHTML = body; addCopyButtons(content); }
+    showButtons(item, buttons);
   });
 
   const setTyping = (on) => followed(() => {
     $("typing").hidden = !on;
     $("stop").hidden = !on;
     if (on) $("empty").hidden = true;
+    else document.dispatchEvent(new Event("chat-answered"));
   });
   const fail = (sentence) => { $("error").textContent = sentence; $("error").hidden = !sentence; };
 
@@ -90,24 +105,71 @@
     return said.error || "Not sent: something went wrong. Your text is still here.";
   };
 
+  let chosen = [];
+  const showChosen = () => {
+    $("chosen").hidden = !chosen.length;
+    $("chosen").replaceChildren(...chosen.map((one) => {
+      const item = document.createElement("li");
+      const name = document.createElement("span");
+      name.textContent = one.file.name;
+      const drop = document.createElement("button");
+      drop.type = "button";
+      drop.textContent = "×";
+      drop.setAttribute("aria-label", `Leave out ${one.file.name}`);
+      drop.addEventListener("click", () => { chosen = chosen.filter((other) => other !== one); showChosen(); });
+      item.append(name, drop);
+      return item;
+    }));
+    grow();
+  };
+  const choose = (files) => {
+    chosen = [...chosen, ...Array.from(files, (file) => ({ file, id: "" }))].slice(0, 10);
+    showChosen();
+  };
+  // Sends the files ahead of their message; returns what went wrong, or nothing.
+  const upload = async () => {
+    for (const one of chosen) {
+      if (one.id) continue;
+      const type = one.file.type || "application/octet-stream";
+      let answer;
+      try {
+        answer = await fetch(`/c/${thread}/files?name=${encodeURIComponent(one.file.name || "picture")}`, {
+          method: "POST", headers: { "Content-Type": type }, body: one.file,
+        });
+      } catch { return "Not sent: Trunkline can’t be reached. Your text is still here."; }
+      const said = await answer.json().catch(() => ({}));
+      if (!answer.ok) return said.error || `Not sent: ${one.file.name} was not taken.`;
+      one.id = said.id;
+    }
+    return "";
+  };
+
   let pending = null;
   const grow = () => {
     text.style.height = "auto";
     text.style.height = `${text.scrollHeight}px`;
-    $("send").disabled = !text.value.trim();
+    $("send").disabled = !text.value.trim() && !chosen.length;
   };
   const send = async () => {
     const typed = text.value;
-    if (!typed.trim() || (pending && pending.busy)) return;
-    if (!pending || pending.text !== typed) pending = { id: newId(), text: typed };
+    const sent = chosen;
+    if ((!typed.trim() && !sent.length) || (pending && pending.busy)) return;
+    if (!pending || pending.text !== typed || pending.sent !== sent) pending = { id: newId(), text: typed, sent };
     pending.busy = true;
     fail("");
     $("send").disabled = true;
-    const problem = await post({ id: pending.id, text: typed });
+    let problem = await upload();
+    if (!problem) {
+      problem = await post({ id: pending.id, text: typed, files: sent.map((one) => one.id) });
+      if (problem) for (const one of sent) one.id = "";
+    }
     pending.busy = false;
     if (problem) { fail(problem); grow(); return; }
     pending = null;
+    chosen = chosen.filter((one) => !sent.includes(one));
+    showChosen();
     if (text.value === typed) text.value = "";
+    document.dispatchEvent(new Event("chat-sent"));
     grow();
     toEnd();
   };
@@ -118,11 +180,29 @@
     event.preventDefault();
     send();
   });
+  $("attach").addEventListener("click", () => $("file").click());
+  $("file").addEventListener("change", () => { choose($("file").files); $("file").value = ""; });
+  text.addEventListener("paste", (event) => {
+    if (!event.clipboardData.files.length) return;
+    event.preventDefault();
+    choose(event.clipboardData.files);
+  });
+  document.addEventListener("dragover", (event) => event.preventDefault());
+  document.addEventListener("drop", (event) => { event.preventDefault(); choose(event.dataTransfer.files); });
   $("form").addEventListener("submit", (event) => { event.preventDefault(); send(); });
   $("stop").addEventListener("click", async () => fail(await post({ id: newId(), kind: "stop" })));
   $("down").addEventListener("click", () => { toEnd(); text.focus(); });
   scroll.addEventListener("scroll", () => { $("down").hidden = nearEnd(); }, { passive: true });
   list.addEventListener("click", async (event) => {
+    const pressed = event.target.closest(".buttons button");
+    if (pressed) {
+      const under = pressed.closest("li").id.slice(2);
+      pressed.disabled = true;
+      const problem = await post({ id: newId(), kind: "press", text: pressed.dataset.payload, under });
+      fail(problem && "That button could not be pressed: Trunkline can’t be reached.");
+      pressed.disabled = false;
+      return;
+    }
     const button = event.target.closest(".code button");
     if (!button) return;
     await navigator.clipboard.writeText(button.closest(".code").querySelector("code").textContent);

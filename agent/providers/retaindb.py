@@ -1,0 +1,177 @@
+"""RetainDB: a memory service, hosted or one's own, that keeps single memories and finds them by meaning.
+
+Each entry of the built-in memory is a memory there, and each turn one or several, under a name of its own.
+The service's extraction from conversations is not used: it keeps the messages beside what it draws from them,
+and has no call that erases those.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from trunkline.agent.memory.scan import clean_invisible
+from trunkline.agent.providers.base import (
+    CompletedTurn,
+    Conversation,
+    Forget,
+    ForgetAll,
+    ForgetFact,
+    Forgotten,
+    MemoryProvider,
+    MemoryWrite,
+    ProviderKind,
+    ProviderOptions,
+    ProviderSetup,
+    QuietHooks,
+    Recalled,
+    Secret,
+    bank_of,
+    document_id,
+)
+from trunkline.agent.providers.retaindb_tools import retaindb_tools
+from trunkline.agent.providers.retaindb_wire import RetainDbWire
+from trunkline.agent.providers.texts import same, states
+from trunkline.agent.scope import RoomScope, Scope
+from trunkline.agent.tools.base import Tool
+
+KEY_NAME = "RETAINDB_API_KEY"
+CLOUD = "https://api.retaindb.com"
+LOOK_FOR = 50
+PART_CHARS = 9_000
+ROUNDS = 20
+"""So often a bank is listed anew while something of it is left."""
+MARKED_ONLY = (
+    "RetainDB gives it back no more, but has only marked it as deleted: its text goes with the service's own "
+    "clean-up."
+)
+STILL_THERE = "RetainDB was asked to delete it and still gives it back: delete the project in its console."
+
+
+def _without_slash(value: object) -> object:
+    return value.rstrip("/") if isinstance(value, str) else value
+
+
+class RetainDbOptions(ProviderOptions):
+    """`base_url` may be a server of one's own."""
+
+    base_url: Annotated[str, BeforeValidator(_without_slash), Field(pattern=r"^https?://[^\s/]+")] = CLOUD
+    recall_limit: Annotated[int, Field(ge=1, le=50)] = 8
+    send_turns: bool = True
+
+
+class RetainDb(QuietHooks):
+    """The provider over the vendor's API. `wire` is None where the hosted service lacks a key."""
+
+    name = "retaindb"
+
+    def __init__(self, wire: RetainDbWire | None, options: RetainDbOptions) -> None:
+        self._maybe_wire = wire
+        self._options = options
+
+    @property
+    def _wire(self) -> RetainDbWire:
+        assert self._maybe_wire is not None, "asked without a key"
+        return self._maybe_wire
+
+    def available(self) -> tuple[str, ...]:
+        return () if self._maybe_wire is not None else (f"{KEY_NAME} is not set, which {CLOUD} needs.",)
+
+    async def check(self) -> None:
+        await self._wire.check()
+
+    def tools(self) -> tuple[Tool[Any], ...]:
+        return () if self._maybe_wire is None else retaindb_tools(self._wire, self._bank)
+
+    async def prefetch(self, query: str, conversation: Conversation, scope: Scope) -> tuple[Recalled, ...]:
+        found = await self._wire.search(self._bank(scope), query, self._options.recall_limit)
+        return tuple(Recalled(one.text, one.id, one.score) for one in found)
+
+    async def sync(self, turn: CompletedTurn, scope: Scope) -> None:
+        if not self._options.send_turns:
+            return
+        bank = self._bank(scope)
+        name = _turn_name(bank, turn.key)
+        for number, part in enumerate(parts_of(turn, in_room=isinstance(scope, RoomScope))):
+            await self._wire.keep(bank, f"{name}-{number}", part, "event", session=name)
+
+    async def on_memory_write(self, write: MemoryWrite, scope: Scope) -> str:
+        """The old text goes first: the service may take a new one like it for the same."""
+        bank, key = self._bank(scope), document_id(self._bank(scope), f"entry-{write.key}")
+        old = [write.remote_id] if write.remote_id else []
+        if not old and write.before:
+            found = await self._wire.search(bank, write.before, LOOK_FOR)
+            old = [one.id for one in found if same(one.text, write.before)]
+        if await self._wire.delete(old):
+            await self._wire.purge(bank)
+        return await self._wire.keep(bank, key, write.after, "factual") if write.after else ""
+
+    async def forget(self, what: Forget, scope: Scope) -> Forgotten:
+        bank = self._bank(scope)
+        if isinstance(what, ForgetFact):
+            return await self._forget_fact(bank, what)
+        assert isinstance(what, ForgetAll)
+        gone: set[str] = set()
+        for _ in range(ROUNDS):
+            left = set(await self._wire.listed(bank)) - gone
+            if not left:
+                break
+            await self._wire.delete(sorted(left))
+            gone |= left
+        erased = await self._wire.delete_project(bank)
+        return Forgotten(len(gone), "" if erased or not gone else MARKED_ONLY)
+
+    async def count(self, scope: Scope) -> int | None:
+        return len(await self._wire.listed(self._bank(scope)))
+
+    async def stop(self) -> None:
+        if self._maybe_wire is not None:
+            await self._maybe_wire.aclose()
+
+    def _bank(self, scope: Scope) -> str:
+        return bank_of(scope, self._options.namespace)
+
+    async def _forget_fact(self, bank: str, fact: ForgetFact) -> Forgotten:
+        turns = {_turn_name(bank, turn) for turn in fact.turns}
+        known = await self._wire.listed(bank)
+        for turn in sorted(turns):
+            known |= await self._wire.listed(bank, session=turn)
+        for wording in fact.wordings:
+            known |= {one.id: one for one in await self._wire.search(bank, wording, LOOK_FOR)}
+        said = {one.id for one in known.values() if one.session in turns or states(one.text, fact.wordings)}
+        deleted = await self._wire.delete(sorted(said.union(fact.remote_ids) - {""}))
+        purged = not deleted or await self._wire.purge(bank)
+        for wording in fact.wordings:
+            found = await self._wire.search(bank, wording, LOOK_FOR)
+            if any(states(one.text, (wording,)) for one in found):
+                return Forgotten(deleted, STILL_THERE)
+        return Forgotten(deleted, "" if purged else MARKED_ONLY)
+
+
+def parts_of(turn: CompletedTurn, *, in_room: bool) -> list[str]:
+    """The turn's texts as they are kept: who said what, nothing hidden in it, no part over the limit."""
+    user, assistant = (clean_invisible(text).strip() for text in (turn.user, turn.assistant))
+    speaker = f"account {turn.author}" if in_room else "user"
+    whole = f"{speaker}: {user}\n\nassistant: {assistant}"
+    return [whole[at : at + PART_CHARS] for at in range(0, len(whole), PART_CHARS)]
+
+
+def _turn_name(bank: str, key: str) -> str:
+    return document_id(bank, f"turn-{key}")
+
+
+def make(setup: ProviderSetup[RetainDbOptions]) -> MemoryProvider:
+    options, key = setup.options, setup.secrets.get(KEY_NAME, "")
+    lacks_key = not key and options.base_url == CLOUD
+    wire = None if lacks_key else RetainDbWire(options.base_url, key, options.timeout_s)
+    return RetainDb(wire, options)
+
+
+KIND = ProviderKind(
+    name="retaindb",
+    title="RetainDB (hosted, or your own server)",
+    options=RetainDbOptions,
+    make=make,
+    secrets=(
+        Secret(KEY_NAME, "The API key of RetainDB; a server of your own may need none", required=False),
+    ),
+)

@@ -1,0 +1,94 @@
+"""A turn that is taken anew: for `/retry`, and for an edit of the question answered last.
+
+The old turn is undone, and the new one answers in its messages. Running it is like running any other.
+"""
+
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from trunkline.adapters.base import InboundKind, InboundMessage
+from trunkline.agent.messages import UserMessage
+from trunkline.agent.scope import Scope
+from trunkline.gateway.clock import now_ms
+from trunkline.gateway.state import inbox, sessions, takeback, turns
+from trunkline.gateway.state.messages import NewMessage, add_message
+from trunkline.gateway.state.records import InboxRow, Session
+from trunkline.gateway.state.takeback import PastTurn
+from trunkline.gateway.state.turns import TurnRow
+from trunkline.gateway.wording import with_text
+
+REANSWER_MS = 300_000
+"""For so long after an answer an edit of its question changes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The new turn in place of the old one, its question, and the message it answers."""
+
+    row: TurnRow
+    user: UserMessage
+    inbound: InboundMessage
+
+
+def past_turn(connection: Connection, row: InboxRow, message: InboundMessage) -> PastTurn | None:
+    """The turn that a retry or an edit is about, where it is the last one of the open session."""
+    session = sessions.find_open(connection, row.key)
+    if session is None:
+        return None
+    if row.kind == "retry":
+        last = takeback.last_turns(connection, session.id, 1)
+        return last[0] if last else None
+    of = takeback.turn_of(connection, row.key.platform, row.key.tenant, row.key.chat, message.edited_of or "")
+    return None if of is None else takeback.find_turn(connection, session.id, of)
+
+
+def edited(old: str, edit: InboundMessage, text: str) -> str:
+    """The text of a question after an edit; the lines of its files stay at its end."""
+    lines = old.split("\n")[-len(edit.attachments) :] if edit.attachments else []
+    return "\n".join([*([text] if text else []), *lines])
+
+
+def repeat(
+    connection: Connection,
+    row: InboxRow,
+    message: InboundMessage,
+    past: PastTurn,
+    session: Session,
+    scope: Scope,
+    *,
+    owner: str,
+    text: str | None,
+) -> Repeated:
+    """Undoes the past turn and begins its successor. `text` is the question's new text, if it has one."""
+    stamp_ms = now_ms()
+    user = UserMessage(past.text, past.sent)
+    if text is not None:
+        user = UserMessage(text, with_text(past.sent, past.text, text))
+    takeback.take_back(connection, scope, past.id, "taken anew")
+    turn = turns.begin(connection, session.id, session.stream, past.author, owner, stamp_ms)
+    asked = add_message(
+        connection,
+        NewMessage(
+            session_id=session.id,
+            turn_id=turn.key.turn,
+            role="user",
+            content=user.text,
+            sent=user.sent,
+            account_id=past.author,
+            platform_ids=past.platform_ids,
+            created_ms=stamp_ms,
+        ),
+    )
+    takeback.hand_over(connection, past.id, turn.key.turn, asked)
+    inbox.attach_turn(connection, [row.id], turn.key.turn)
+    question = replace(
+        message,
+        kind=InboundKind.MESSAGE,
+        command=None,
+        text=user.text,
+        message_id=past.platform_ids[0] if past.platform_ids else message.message_id,
+        interaction=None,
+        interaction_expires=None,
+    )
+    return Repeated(turn, turns.recorded(connection, turn.key.turn)[0], question)

@@ -1,0 +1,182 @@
+"""A person's own copy: one ZIP with their memory, transcripts, skills and files, as JSON and as Markdown."""
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from sqlalchemy import Connection, select
+
+from trunkline.agent.memory.snapshot import MemorySnapshot
+from trunkline.agent.memory.store import MemoryStore
+from trunkline.agent.ports import SessionCard
+from trunkline.agent.scope import PersonId, PersonScope
+from trunkline.gateway.joining import Belongings
+from trunkline.gateway.memory_control import exported
+from trunkline.gateway.state import links, people, reminders, sessions_view
+from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.schema import skill
+from trunkline.gateway.state.sessions_view import WholeMessage
+
+NAMES = (("user", "memory/USER.md"), ("memory", "memory/MEMORY.md"))
+
+
+def folder_of(home: Path, slug: str) -> Path:
+    """Where the copies of one person are put for them."""
+    return home / "exports" / slug
+
+
+def new_path(home: Path, slug: str) -> Path:
+    """A name for a copy that nobody can guess."""
+    day = datetime.now(UTC).strftime("%Y-%m-%d")
+    return folder_of(home, slug) / f"{slug}-{day}-{secrets.token_urlsafe(12)}.zip"
+
+
+async def export_person(
+    database: Database,
+    memory: MemoryStore,
+    belongings: Iterable[Belongings],
+    scope: PersonScope,
+    target: Path,
+) -> int:
+    """Writes the copy to a new file that only its owner can read; returns how many conversations are in it.
+
+    Raises FileExistsError and other OSErrors.
+    """
+    known = await memory.read(scope)
+    more: dict[str, bytes] = {}
+    for slug in (scope.person, *await database.read(lambda c: links.former_slugs(c, scope.person))):
+        for one in belongings:
+            more |= {_inside(name): content for name, content in (await one.export(slug)).items()}
+    return await database.read(lambda c: _write(c, scope, known, more, target))
+
+
+def _write(
+    connection: Connection,
+    scope: PersonScope,
+    known: MemorySnapshot,
+    more: Mapping[str, bytes],
+    target: Path,
+) -> int:
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        return _fill(connection, scope, known, more, file)
+
+
+def _fill(
+    connection: Connection,
+    scope: PersonScope,
+    known: MemorySnapshot,
+    more: Mapping[str, bytes],
+    file: IO[bytes],
+) -> int:
+    ids = sessions_view.session_ids(connection, scope)
+    with ZipFile(file, "w", ZIP_DEFLATED) as archive:
+        archive.writestr("me.json", _json(_me(connection, scope.person)))
+        archive.writestr("memory/memory.json", exported(known))
+        for store, name in NAMES:
+            archive.writestr(name, "\n§\n".join(known.user if store == "user" else known.memory) + "\n")
+        for number, public_id in enumerate(ids, 1):
+            found = sessions_view.whole_session(connection, scope, public_id)
+            if found is not None:
+                name = f"conversations/{number:05}-{public_id}"
+                archive.writestr(f"{name}.json", _json(session_as_json(*found)))
+                archive.writestr(f"{name}.md", session_as_markdown(*found))
+        owners = [f"person:{slug}" for slug in (scope.person, *links.former_slugs(connection, scope.person))]
+        for row in connection.execute(select(skill).where(skill.c.owner.in_(owners)).order_by(skill.c.id)):
+            archive.writestr(f"skills/{row.id}.md", f"# {row.name}\n\n{row.description}\n\n{row.content}\n")
+        archive.writestr("reminders.json", _json(_reminders(connection, scope)))
+        for name, content in more.items():
+            archive.writestr(name, content)
+    return len(ids)
+
+
+def _me(connection: Connection, slug: PersonId) -> dict[str, object]:
+    person = people.find_person(connection, slug)
+    if person is None:
+        return {}
+    owned = people.accounts_of(connection, person.id)
+    return {
+        "person": person.slug,
+        "name": person.name,
+        "role": person.role,
+        "timezone": person.timezone,
+        "language": person.language,
+        "accounts": [{"platform": one.platform, "id": one.user_id, "name": one.label} for one in owned],
+    }
+
+
+def _reminders(connection: Connection, scope: PersonScope) -> list[dict[str, object]]:
+    return [
+        {
+            "number": one.id,
+            "text": one.text,
+            "kind": one.kind,
+            "due": datetime.fromtimestamp(one.due_ms / 1000, UTC).isoformat(),
+            "rule": one.cron,
+            "timezone": one.zone,
+            "state": one.state,
+            "platform": one.key.platform,
+        }
+        for one in reminders.all_of(connection, scope)
+    ]
+
+
+def session_as_json(card: SessionCard, messages: Sequence[WholeMessage]) -> dict[str, object]:
+    return {
+        "id": card.id,
+        "title": card.title,
+        "platform": card.platform,
+        "started": card.started.isoformat(),
+        "last": card.last.isoformat(),
+        "messages": [
+            {
+                "id": one.id,
+                "role": one.role,
+                "author": one.author,
+                "time": one.created.isoformat(),
+                "text": one.text,
+                "calls": [{"name": call.name, "arguments": call.arguments} for call in one.calls],
+            }
+            for one in messages
+        ],
+    }
+
+
+def session_as_markdown(card: SessionCard, messages: Sequence[WholeMessage]) -> str:
+    """The conversation for reading, with times of this machine's zone."""
+    began, ended = (_local(moment) for moment in (card.started, card.last))
+    parts = [f"# {card.title or card.preview or card.id}", f"{card.platform}, {began} to {ended}, {card.id}"]
+    for one in messages:
+        said = [one.text] if one.text and one.role != "tool" else []
+        if one.role == "tool":
+            said = [_fenced(one.text)]
+        said += [f"Calls `{call.name}`:\n\n{_fenced(call.arguments)}" for call in one.calls]
+        parts.append(f"**{one.author}**, {_local(one.created)}\n\n" + "\n\n".join(said))
+    return "\n\n".join(parts) + "\n"
+
+
+def _local(moment: datetime) -> str:
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _fenced(text: str) -> str:
+    """A code block whose fence the text can't close."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def _inside(name: str) -> str:
+    """A path that stays in the archive's folder wherever it is unpacked."""
+    return "/".join(part for part in name.replace("\\", "/").split("/") if part not in ("", ".", ".."))

@@ -1,0 +1,43 @@
+"""How fast one person may write: what comes faster is kept, and answered together a little later."""
+
+from sqlalchemy import Connection, func, select
+
+from trunkline.gateway.state import people
+from trunkline.gateway.state.records import Account, SessionKey
+from trunkline.gateway.state.schema import inbox
+
+WINDOW_MS = 60_000
+COUNTED = ("message", "queued", "retry")
+
+
+def held_until(connection: Connection, account: Account, key: SessionKey, limit: int, now_ms: int) -> int:
+    """Until when a new message of this person has to wait; 0 when it has not. A `limit` of 0 is none.
+
+    All that is held back under one key waits for the same moment, so that it keeps its order.
+    """
+    if limit == 0:
+        return 0
+    theirs = inbox.c.account_id.in_(_accounts(connection, account))
+    held = select(func.max(inbox.c.not_before_ms)).where(
+        theirs,
+        inbox.c.received_ms > now_ms - 2 * WINDOW_MS,
+        inbox.c.state == "received",
+        inbox.c.chat == key.chat,
+        inbox.c.thread == key.thread,
+        inbox.c.not_before_ms > now_ms,
+    )
+    until_ms = connection.execute(held).scalar()
+    if until_ms is not None:
+        return int(until_ms)
+    count, first_ms = connection.execute(
+        select(func.count(), func.min(inbox.c.received_ms)).where(
+            theirs, inbox.c.received_ms > now_ms - WINDOW_MS, inbox.c.kind.in_(COUNTED)
+        )
+    ).one()
+    return int(first_ms) + WINDOW_MS if count >= limit else 0
+
+
+def _accounts(connection: Connection, account: Account) -> list[int]:
+    if account.person is None:
+        return [account.id]
+    return [one.id for one in people.accounts_of(connection, account.person.id)]

@@ -1,0 +1,36 @@
+"""What the house says on and about buttons, private answers in rooms and requests to be let in."""
+
+SURFACE_SENTENCES: dict[str, tuple[str, str]] = {
+    "button_stop": ("■ Stop", "■ 停止"),
+    "button_retry": ("↻ Retry", "↻ 重试"),
+    "button_admit": ("Approve", "同意"),
+    "button_refuse": ("Deny", "拒绝"),
+    "button_keep": ("Save", "保存"),
+    "button_drop": ("Don't save", "不保存"),
+    "button_over": ("That button has served its time.", "这个按钮已经失效了。"),
+    "button_not_yours": (
+        "Only the person I answered there can press that.",
+        "只有我在那里回答的人可以按这个按钮。",
+    ),
+    "request": (
+        "{name} on {platform} would like to talk to me. I gave them a code; you can decide here, too.",
+        "{platform} 上的 {name} 想和我聊天。我给了对方一个验证码，你也可以在这里直接决定。",
+    ),
+    "request_nameless": ("Somebody", "有人"),
+    "request_decided": ("That is decided already.", "这件事已经处理过了。"),
+    "request_refused": (
+        "{name} stays out, and is not answered any more.",
+        "{name} 没有通过，我不会再回复对方。",
+    ),
+    "answered_privately": (
+        "I answered you in a direct message.",
+        "我已经私信回答你了。",
+    ),
+}
+
+SUGGESTIONS = (
+    "What can you do for me?",
+    "What do you remember about me?",
+    "What did we talk about last week?",
+)
+"""What Slack's assistant pane offers; who opens it is not known yet, nor their language."""

@@ -1,0 +1,123 @@
+"""What stands between a model and the skills: private conversations, a pause of memory; and naming a skill.
+
+What a person or the operator does by command passes; the store behind decides about the rest.
+"""
+
+import re
+import unicodedata
+
+from sqlalchemy import Connection, select
+
+from trunkline.agent.scope import PersonScope, Scope
+from trunkline.agent.skills.edits import Change, Changed, Origin
+from trunkline.agent.skills.format import BadSkill
+from trunkline.agent.skills.index import describe_changes, dump_told
+from trunkline.agent.skills.store import Shelf, SkillPage, SkillStore
+from trunkline.agent.stream_text import NOTE
+from trunkline.agent.tools.skills import render_page
+from trunkline.gateway.memory_approval import is_paused
+from trunkline.gateway.state import people, skills_told
+from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.schema import session
+
+PRIVATE = "This conversation is private, so nothing of it is kept, in no skill either."
+PAUSED = (
+    "The person has paused memory, so no skill is changed now. Don't try again in this conversation; "
+    "`/memory resume` switches it on again."
+)
+FORGOTTEN = "The person has just had something forgotten, so a review of this conversation changes nothing."
+APPROVAL = (
+    "In this house nothing is kept without the person's yes, and skills have none yet: show the person the "
+    "text in your answer; the operator can install it."
+)
+
+CALLED = (
+    f"{NOTE} the person called the skill “{{name}}” by its name. Do what it says, with what they wrote "
+    "after the name.]"
+)
+
+_CALL = re.compile(r"[/!](\w[\w-]*)(?:\s.*)?", re.DOTALL)
+
+
+class GuardedSkills:
+    """The shelves for the model's tools. With `approval` a model changes none."""
+
+    def __init__(self, store: SkillStore, database: Database, *, approval: bool) -> None:
+        self._store = store
+        self._database = database
+        self._approval = approval
+
+    async def shelf(self, scope: Scope) -> Shelf:
+        return await self._store.shelf(scope)
+
+    async def open(self, scope: Scope, name: str, path: str | None) -> SkillPage:
+        return await self._store.open(scope, name, path)
+
+    async def change(self, owner: Scope, change: Change, origin: Origin) -> Changed:
+        await self._check(owner, origin)
+        return await self._store.change(owner, change, origin)
+
+    async def note_use(self, scope: Scope, name: str, origin: Origin) -> None:
+        if not await self._database.read(lambda c: _is_private(c, origin)):
+            await self._store.note_use(scope, name, origin)
+
+    async def _check(self, owner: Scope, origin: Origin) -> None:
+        """Raises BadSkill when the conversation must leave nothing behind."""
+        refusal = await self._database.read(lambda c: _refusal(c, owner, origin))
+        if refusal is not None:
+            raise BadSkill(refusal)
+        if self._approval:
+            raise BadSkill(APPROVAL)
+
+
+def _is_private(connection: Connection, origin: Origin) -> bool:
+    query = select(session.c.private).where(session.c.public_id == origin.session)
+    return bool(connection.execute(query).scalar_one_or_none())
+
+
+def _refusal(connection: Connection, owner: Scope, origin: Origin) -> str | None:
+    if _is_private(connection, origin):
+        return PRIVATE
+    query = select(session.c.prompt_hash).where(session.c.public_id == origin.session)
+    found = connection.execute(query).first()
+    if origin.by == "review" and found is not None and found.prompt_hash is None:
+        return FORGOTTEN
+    if isinstance(owner, PersonScope):
+        person = people.find_person(connection, owner.person)
+    else:
+        person = people.load_account(connection, owner.asker).person
+    return PAUSED if person is not None and is_paused(connection, person.slug) else None
+
+
+# Naming a skill: `/name words`, also where a platform knows nothing of such a command.
+
+
+def spoken(command: str | None, text: str) -> str:
+    """What the person wrote, command and all. Some platforms end a command's name at its first hyphen."""
+    if command is None:
+        return text
+    return f"/{command}{'' if text.startswith('-') else ' '}{text}".rstrip()
+
+
+def called_skill(said: str, shelf: Shelf) -> str | None:
+    """The name of the skill that a text calls by beginning with /name; any script, hyphen or underscore."""
+    found = _CALL.fullmatch(said.strip())
+    if found is None:
+        return None
+    name = unicodedata.normalize("NFC", found[1]).lower()
+    known = {skill.name.replace("_", "-"): skill.name for skill in shelf.skills}
+    return known.get(name.replace("_", "-"))
+
+
+def tell_changes(connection: Connection, session_id: int, shelf: Shelf) -> str | None:
+    """What of the skills has changed since the session's model was told; counts as told from now on."""
+    told = skills_told.load_told(connection, session_id)
+    changes = describe_changes(told, shelf)
+    if changes is not None:
+        skills_told.put_told(connection, session_id, dump_told(shelf))
+    return changes
+
+
+def render_called(page: SkillPage) -> str:
+    """What stands after the person's words for the model."""
+    return f"{CALLED.format(name=page.skill.name)}\n{render_page(page)}"

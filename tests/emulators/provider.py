@@ -1,0 +1,44 @@
+"""What the emulated servers of memory providers share: outages that last until they are lifted."""
+
+import asyncio
+from typing import Literal
+
+from aiohttp import web
+
+from tests.emulators.base import Emulator, Handler
+
+Outage = Literal["down", "locked", "slow"]
+
+
+class ProviderServer(Emulator):
+    """A vendor's server. `down` answers 503, `locked` 401; `slow` answers when the outage is lifted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.app.middlewares.append(self._failing)
+        self._outage: Outage | None = None
+        self._lifted = asyncio.Event()
+        self.waiting = 0
+
+    def fail(self, outage: Outage | None) -> None:
+        """From now on every request fails like this; None lifts it."""
+        self._outage = outage
+        if outage is None:
+            self._lifted.set()
+        else:
+            self._lifted.clear()
+
+    async def close_connections(self) -> None:
+        self._lifted.set()
+
+    @web.middleware
+    async def _failing(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if self._outage == "down":
+            return web.json_response({"error": "out of order"}, status=503)
+        if self._outage == "locked":
+            return web.json_response({"error": "unknown key"}, status=401)
+        if self._outage == "slow":
+            self.waiting += 1
+            await self.notify()
+            await self._lifted.wait()
+        return await handler(request)

@@ -1,0 +1,195 @@
+"""Tools of other packages, from real distributions on the path: what is taken and what is left out."""
+
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from trunkline.agent.scope import AccountId, PersonId, PersonScope, RoomId, RoomScope, Scope
+from trunkline.agent.tools.base import ToolContext
+from trunkline.gateway.config import parse_config
+from trunkline.gateway.packaged_tools import load_packaged_tools
+from trunkline.gateway.settings import FileSettings
+from trunkline.gateway.tool_access import NOT_ALLOWED
+
+ANA, BO = PersonScope(PersonId("ana")), PersonScope(PersonId("bo"))
+DEN = RoomScope(RoomId("den"), AccountId(1))
+GOOD = """\
+    from pydantic import BaseModel
+
+    from trunkline.agent.tools.base import Tool, ToolResult
+
+    class Place(BaseModel):
+        place: str
+
+    async def weather(given, context):
+        return ToolResult(f"sunny in {given.place}")
+
+    def one():
+        return Tool("weather", "Tells the weather.", Place, weather)
+
+    def two():
+        return (Tool("rain", "Tells of rain.", Place, weather), Tool("snow", "Of snow.", Place, weather))
+"""
+
+Install = Callable[[str, str, dict[str, str]], None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Install]:
+    """Puts a distribution on the path as an installer does: its module, metadata and entry points."""
+    site = tmp_path / "site"
+    modules: list[str] = []
+
+    def put(module: str, source: str, points: dict[str, str]) -> None:
+        modules.append(module)
+        info = site / f"{module}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (site / f"{module}.py").write_text(dedent(source), encoding="utf-8")
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n", encoding="utf-8"
+        )
+        listed = "\n".join(f"{name} = {module}:{place}" for name, place in points.items())
+        (info / "entry_points.txt").write_text(f"[trunkline.tools]\n{listed}\n", encoding="utf-8")
+
+    sys.path.insert(0, str(site))
+    try:
+        yield put
+    finally:
+        sys.path.remove(str(site))
+        for module in modules:
+            sys.modules.pop(module, None)
+
+
+def settings(tmp_path: Path, **tools: list[str]) -> FileSettings:
+    return parse_config(
+        tmp_path,
+        {
+            "people": {"ana": {"role": "owner", "telegram": 1}, "bo": {"telegram": 2}},
+            "tools": {name: {"allow": allow} for name, allow in tools.items()},
+        },
+        {},
+    )
+
+
+def context(scope: Scope) -> ToolContext:
+    return ToolContext(scope, "s", 1, 1, "c", "telegram", datetime(2026, 1, 1, tzinfo=UTC))
+
+
+async def test_an_installed_package_brings_its_tools_to_the_owner(tmp_path: Path, install: Install) -> None:
+    install("sky_tools", GOOD, {"weather": "one", "more": "two"})
+    said: list[str] = []
+
+    tools = load_packaged_tools(["memory"], settings(tmp_path), said.append)
+
+    assert [tool.name for tool in tools] == ["rain", "snow", "weather"]
+    assert said == []
+    weather = tools[-1]
+    assert weather.needs_person
+    arguments = weather.arguments.model_validate({"place": "Rome"})
+    assert (await weather.run(arguments, context(ANA))).content == "sunny in Rome"
+    for other in (BO, DEN):
+        result = await weather.run(arguments, context(other))
+        assert (result.content, result.is_error) == (NOT_ALLOWED, True)
+
+
+@pytest.mark.parametrize(
+    ("allow", "may"),
+    [(["bo"], [BO]), (["ana", "bo"], [ANA, BO]), (["everyone"], [ANA, BO, DEN])],
+)
+async def test_the_settings_say_who_may_use_one(
+    tmp_path: Path, install: Install, allow: list[str], may: list[Scope]
+) -> None:
+    install("sky_tools_allowed", GOOD, {"weather": "one"})
+    (weather,) = load_packaged_tools([], settings(tmp_path, weather=allow), lambda _: None)
+    arguments = weather.arguments.model_validate({"place": "Rome"})
+
+    for scope in (ANA, BO, DEN):
+        result = await weather.run(arguments, context(scope))
+        assert result.is_error is (scope not in may)
+    assert weather.needs_person is (DEN not in may)
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("missing", "AttributeError"),
+        ("raises", "ValueError"),
+        ("wrong_type", "of the type str, not Tool"),
+        ("wrong_item", "of the type int, not Tool"),
+        ("bad_name", "letters, digits"),
+        ("not_async", "async"),
+        ("no_model", "no pydantic model"),
+        ("no_words", "no description"),
+        ("shadows", "a tool called memory already"),
+        ("twice", "a tool called same already"),
+    ],
+)
+def test_a_broken_one_is_named_in_a_sentence_and_the_others_work(
+    tmp_path: Path, install: Install, place: str, reason: str
+) -> None:
+    install(f"sky_good_{place}", GOOD, {"weather": "one"})
+    install(
+        f"sky_bad_{place}",
+        """\
+        from pydantic import BaseModel
+
+        from trunkline.agent.tools.base import Tool, ToolResult
+
+        class Nothing(BaseModel):
+            pass
+
+        async def run(given, context):
+            return ToolResult("x")
+
+        def blocking(given, context):
+            return ToolResult("x")
+
+        def raises():
+            raise ValueError("no key")
+
+        def wrong_type():
+            return "weather"
+
+        def wrong_item():
+            return (Tool("a", "b", Nothing, run), 1)
+
+        def bad_name():
+            return Tool("a b", "b", Nothing, run)
+
+        def not_async():
+            return Tool("a", "b", Nothing, blocking)
+
+        def no_model():
+            return Tool("a", "b", dict, run)
+
+        def no_words():
+            return Tool("a", " ", Nothing, run)
+
+        def shadows():
+            return Tool("memory", "b", Nothing, run)
+
+        def twice():
+            return (Tool("same", "b", Nothing, run), Tool("same", "b", Nothing, run))
+        """,
+        {"broken": place},
+    )
+    said: list[str] = []
+
+    tools = load_packaged_tools(["memory"], settings(tmp_path), said.append)
+
+    assert [tool.name for tool in tools] == ["weather"]
+    (sentence,) = said
+    assert sentence.startswith(f"The tools “broken” of the package sky_bad_{place} are left out: ")
+    assert reason in sentence
+
+
+def test_a_package_that_can_t_be_imported_is_named(tmp_path: Path, install: Install) -> None:
+    install("sky_unimportable", "import a_module_that_nobody_has", {"weather": "one"})
+    said: list[str] = []
+
+    assert load_packaged_tools([], settings(tmp_path), said.append) == ()
+    assert "ModuleNotFoundError" in said[0]

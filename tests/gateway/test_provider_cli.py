@@ -1,0 +1,168 @@
+"""`trunkline memory setup` and `status`, the settings of providers, and what a plain install loads."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner, Result
+
+from trunkline.agent.providers.table import MODULES, UnknownProvider, kind_of
+from trunkline.gateway import cli
+from trunkline.gateway.config import load_config, parse_config, write_config, write_secrets
+from trunkline.gateway.config_faults import ConfigError
+from trunkline.gateway.memory_providers import make_provider
+from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.facts import StoreFacts
+
+KEY = "sm_a_key_of_the_tests_0000000000"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    write_config(folder, {"people": {"ana": {"role": "owner"}}})
+    return folder
+
+
+def trunkline(home: Path, *words: str, **environment: str) -> Result:
+    variables = {"TRUNKLINE_HOME": str(home), "COLUMNS": "300", "SUPERMEMORY_API_KEY": "", **environment}
+    return CliRunner().invoke(cli.app, ["memory", *words], env=variables)
+
+
+def settings(home: Path) -> dict[str, object]:
+    return dict(YAML(typ="safe").load((home / "config.yaml").read_text(encoding="utf-8")))
+
+
+def status(home: Path) -> list[dict[str, object]]:
+    return list(json.loads(trunkline(home, "status", "--json").stdout)["providers"])
+
+
+def test_a_provider_is_set_up_tested_and_shown(home: Path) -> None:
+    done = trunkline(home, "setup", "holographic", "--option", "recall_limit=3", "--yes")
+
+    assert done.exit_code == 0, done.output
+    config = load_config(home, {})
+    assert config.memory.provider == ("holographic",)
+    assert config.providers == {"holographic": {"recall_limit": 3}}
+    (shown,) = status(home)
+    assert (shown["name"], shown["problem"], shown["stored"], shown["waiting"]) == ("holographic", "", 0, 0)
+    assert "holographic" in trunkline(home, "status").stdout
+    assert "Settings of memory providers" in (home / "config.yaml").read_text(encoding="utf-8")
+
+
+def test_status_says_how_to_begin(home: Path) -> None:
+    assert "memory setup" in trunkline(home, "status").stdout
+    assert status(home) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("supermemory",), "SUPERMEMORY_API_KEY is not set"),
+        (("holografic",), "did you mean holographic?"),
+        ((), "Name a memory provider"),
+        (("holographic", "--option", "recall_limt=3"), "did you mean recall_limit?"),
+        (("holographic", "--option", "recall_limit=lots"), "recall_limit: give a whole number"),
+        (("holographic", "--option", "recall_limit"), "NAME=VALUE"),
+        (
+            ("supermemory", "--key", f"SUPERMEMORY_API_KEY={KEY}", "--option", "base_url=http://127.0.0.1:1"),
+            "does not answer",
+        ),
+    ],
+)
+def test_what_does_not_work_is_said_and_not_saved(home: Path, words: tuple[str, ...], sentence: str) -> None:
+    before = (home / "config.yaml").read_text(encoding="utf-8")
+    done = trunkline(home, "setup", *words, "--yes")
+
+    assert done.exit_code != 0
+    assert sentence in f"{done.output} {done.exception}"
+    assert KEY not in done.output
+    assert (home / "config.yaml").read_text(encoding="utf-8") == before
+    assert not (home / ".env").exists()
+
+
+def test_a_provider_without_its_software_says_what_to_install(home: Path) -> None:
+    blocker = "import sys; sys.modules['supermemory'] = None; from trunkline.gateway.cli import main; main()"
+    done = subprocess.run(
+        (sys.executable, "-c", blocker, "memory", "setup", "supermemory", "--yes"),
+        env={"TRUNKLINE_HOME": str(home), "COLUMNS": "300"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1, done.stderr
+    assert "pip install 'trunkline[supermemory]'" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"memory": {"provider": "hologram"}}, "memory.provider: there is no memory provider hologram"),
+        ({"providers": {"nobody": {}}}, "providers.nobody: there is no memory provider nobody"),
+        ({"providers": {"supermemory": {"serch_mode": "x"}}}, "did you mean search_mode?"),
+        ({"providers": {"supermemory": {"namespace": "A B"}}}, "providers.supermemory.namespace"),
+        ({"memory": {"recall_timeout": "soon"}}, "memory.recall_timeout"),
+    ],
+)
+def test_settings_of_providers_are_checked_when_they_are_read(
+    tmp_path: Path, changes: dict[str, object], fault: str
+) -> None:
+    with pytest.raises(ConfigError, match=fault.replace("?", r"\?")):
+        parse_config(tmp_path, changes, {})
+
+
+def test_the_keys_of_providers_are_secrets(home: Path) -> None:
+    write_secrets(home, {"SUPERMEMORY_API_KEY": KEY, "OTHER_KEY": "not-looked-at-00000"})
+    plain, chosen = load_config(home, {}), parse_config(home, {"memory": {"provider": "supermemory"}}, {})
+
+    assert plain.secrets.provider_keys == {}
+    assert chosen.secrets.provider_keys == {"SUPERMEMORY_API_KEY": KEY}
+    assert KEY in chosen.secrets.values
+    assert KEY not in repr(chosen)
+
+
+@pytest.fixture
+def facts(sqlite_database: Database) -> StoreFacts:
+    return StoreFacts(sqlite_database)
+
+
+def test_a_provider_that_lacks_something_is_off_and_says_why(tmp_path: Path, facts: StoreFacts) -> None:
+    config = parse_config(tmp_path, {"memory": {"provider": "supermemory"}}, {})
+
+    assert make_provider(config, "supermemory", facts) == "SUPERMEMORY_API_KEY is not set."
+
+
+def test_every_provider_in_the_table_has_its_kind() -> None:
+    for name in MODULES:
+        assert kind_of(name).name == name
+    with pytest.raises(UnknownProvider):
+        kind_of("nobody")
+
+
+def test_a_plain_install_loads_no_provider_and_no_vendors_software() -> None:
+    code = (
+        "import sys, trunkline.gateway.app, trunkline.gateway.memory_providers;"
+        "print([name for name in sys.modules if name.split('.')[0] in "
+        "('supermemory', 'mem0', 'honcho', 'hindsight_client', 'openviking', 'openviking_sdk')"
+        " or name.startswith('trunkline.agent.providers.') and name.split('.')[3] in "
+        f"{tuple(MODULES)!r}])"
+    )
+    done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_naming_a_provider_in_the_table_loads_no_vendors_software() -> None:
+    code = (
+        "import sys; from trunkline.agent.providers.table import MODULES, kind_of;"
+        "imports = [module for name in MODULES for module in kind_of(name).imports];"
+        "print([module for module in imports if module in sys.modules])"
+    )
+    done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
