@@ -363,6 +363,16 @@ class ReadsBack(Protocol):
 
 
 @runtime_checkable
+class HasDirectLink(Protocol):
+    """An adapter of a platform where an address leads to the direct chat with the bot."""
+
+    @property
+    def direct_link(self) -> str:
+        """Empty until the adapter was connected."""
+        ...
+
+
+@runtime_checkable
 class Reacts(Protocol):
     """An adapter that can put an emoji on somebody's message. `reactions`: the ones allowed, None for any."""
 

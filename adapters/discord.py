@@ -76,7 +76,8 @@ class _Open:
 
 
 class DiscordAdapter:
-    """`proxy` is the address of an HTTP proxy; `connector` makes the aiohttp connector all traffic uses.
+    """`proxy` is the address of an HTTP proxy; `connector` makes the aiohttp connector all traffic uses. A
+    connection on which nothing comes for `silence_s`, which must be more than Discord's heartbeat, is renewed.
 
     A chat is the top-level channel or the direct channel, a thread or forum post is the thread in it, and
     a private thread is a chat of its own under its own id. Links in answers are sent without previews:
@@ -90,8 +91,10 @@ class DiscordAdapter:
         commands: Sequence[CommandSpec] = (),
         proxy: str | None = None,
         connector: Callable[[], aiohttp.BaseConnector] | None = None,
+        silence_s: float = 60.0,
     ) -> None:
         self._token = token
+        self._silence_s = silence_s
         self._commands = tuple(commands)
         self._proxy = proxy
         self._connector = connector or aiohttp.TCPConnector
@@ -112,7 +115,7 @@ class DiscordAdapter:
 
     async def run(self, deliver: Deliver, connected: Callable[[str], None]) -> None:
         connector = self._connector()
-        client = Listener(connected, connector, self._proxy)
+        client = Listener(connected, connector, self._proxy, self._silence_s)
         menu = CommandMenu(client, self._commands, client.offer)
         normaliser = Normaliser(client, frozenset(spec.name for spec in self._commands))
         try:
@@ -318,6 +321,12 @@ class DiscordAdapter:
         async with translated(repeatable=True):
             channel = client.get_partial_messageable(_channel_id(to))
             await channel.get_partial_message(int(message_id)).add_reaction(emoji)
+
+    @property
+    def direct_link(self) -> str:
+        """The bot's profile, where one writes to it."""
+        user = self._open.client.user if self._open is not None else None
+        return "" if user is None else f"https://discord.com/users/{user.id}"
 
     async def is_in(self, chat: str, user: str) -> bool:
         """Whether somebody is still on a channel's server: events on that are for privileged bots only."""

@@ -27,11 +27,16 @@ class SessionBegan:
 class Listener(discord.Client):
     """discord.py starts a task for every event, in order. None of the handlers waits, so the queue keeps it.
 
-    `files` is the session for downloads, over the same connector and proxy.
+    `files` is the session for downloads, over the same connector and proxy. A gateway that says nothing for
+    `silence_s`, not even that it got a heartbeat, is lost, and connected to anew.
     """
 
     def __init__(
-        self, connected: Callable[[str], None], connector: aiohttp.BaseConnector, proxy: str | None
+        self,
+        connected: Callable[[str], None],
+        connector: aiohttp.BaseConnector,
+        proxy: str | None,
+        silence_s: float = 60.0,
     ) -> None:
         intents = discord.Intents(
             guilds=True,
@@ -48,6 +53,7 @@ class Listener(discord.Client):
             allowed_mentions=discord.AllowedMentions.none(),
             max_ratelimit_timeout=_MAX_RATE_WAIT_S,
             chunk_guilds_at_startup=False,
+            heartbeat_timeout=silence_s,
         )
         self.events: asyncio.Queue[Event | SessionBegan] = asyncio.Queue(MAX_EVENTS)
         self.files = aiohttp.ClientSession(connector=connector, connector_owner=False, proxy=proxy)

@@ -120,6 +120,7 @@ class TelegramAdapter:
         self._proxy = proxy
         self._moved: dict[int, int] = {}
         self._presses: Presses | None = None
+        self._user_name = ""
 
     async def run(self, deliver: Deliver, connected: Callable[[str], None]) -> None:
         """Polls until cancelled. The next poll, which tells Telegram that we have a batch, goes out only
@@ -147,7 +148,8 @@ class TelegramAdapter:
         except TelegramError as exc:
             raise translated(exc, "connecting") from exc
         names = {menu_name(spec): spec.name for spec in self._commands}
-        return Myself(self._bot.id, self._bot.username, names)
+        self._user_name = self._bot.username
+        return Myself(self._bot.id, self._user_name, names)
 
     async def _poll(self, me: Myself, deliver: Deliver) -> None:
         offset: int | None = None
@@ -196,6 +198,10 @@ class TelegramAdapter:
                 await self._bot.get_updates(offset=offset, limit=1, timeout=0)
         except (TelegramError, TimeoutError) as exc:
             logger.debug("last offset not confirmed: %s", exc)
+
+    @property
+    def direct_link(self) -> str:
+        return f"https://t.me/{self._user_name}" if self._user_name else ""
 
     def render(self, markdown: str) -> tuple[Chunk, ...]:
         return render_telegram(markdown, MESSAGE_UNITS)

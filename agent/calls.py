@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -28,6 +28,8 @@ REPEATED = (
     "Not run again: this very call was already made in this turn, and its result stands above. "
     "Use that result, or answer."
 )
+SAME_RESULT = "The same as an earlier result that stands above, unchanged ({chars:,} characters)."
+REPEATED_RESULT_CHARS = 1000
 TOO_MANY = "Not run: too many calls at once. Make the rest of them in the next step."
 NOT_STARTED = "Not run: the turn was stopped before this call began."
 NO_MORE = " It has failed too often; no further calls will be run in this turn. Answer with what you have."
@@ -58,6 +60,10 @@ class CallRunner:
         self._started: set[str] = set()
         self.stopped = False
         self.tools_run: list[str] = []
+        before = (*request.history, *request.recorded)
+        # Where each result was given first: a step of this turn and the call's id, or 0 for before it.
+        self._given = {one.content: (0, one.call_id) for one in before if isinstance(one, ToolMessage)}
+        self._step = 0
         for call in _succeeded(request.recorded):
             with suppress(ValueError, RecursionError):
                 self._done.add(_key(call, _json_object(call.arguments)))
@@ -83,7 +89,7 @@ class CallRunner:
         Ends with a result for each call; `results` gives them. With `cut` nothing is run: the model's
         message ended at its length limit, and even whole-looking arguments may lack their end.
         """
-        self._results, self._started, self._counted = {}, set(), set()
+        self._step, self._results, self._started, self._counted = step, {}, set(), set()
         ready = [judged for at, call in enumerate(calls) if (judged := self._judge(at, call, cut=cut))]
         if len(ready) > 1 and all(one.tool.parallel for one in ready):
             for one in ready:
@@ -101,7 +107,17 @@ class CallRunner:
 
     def results(self, calls: Sequence[ToolCall]) -> tuple[ToolMessage, ...]:
         """One result per call, in the order of the calls; what was stopped midway says so."""
-        return tuple(self._results.get(call.id) or self._unfinished(call) for call in calls)
+        found = [self._results.get(call.id) or self._unfinished(call) for call in calls]
+        return tuple(self._once(result) for result in found)
+
+    def _once(self, result: ToolMessage) -> ToolMessage:
+        """A long result that stands above already is named, not given and stored again."""
+        if len(result.content) < REPEATED_RESULT_CHARS or result.is_error:
+            return result
+        here = (self._step, result.call_id)
+        if self._given.setdefault(result.content, here) == here:
+            return result
+        return replace(result, content=SAME_RESULT.format(chars=len(result.content)))
 
     def _unfinished(self, call: ToolCall) -> ToolMessage:
         text = UNKNOWN_OUTCOME if call.id in self._started else NOT_STARTED

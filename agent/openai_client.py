@@ -320,6 +320,10 @@ class OpenAIModel:
             failed.partial = answer.shown
             if self._adapt(failed) or (pictures and await self._unlearn_sight(failed)):
                 continue
+            if pictures and _may_mean_a_picture(failed):
+                logger.info("Tried without pictures model=%s detail=%s", self._model, failed.failure.detail)
+                pictures = NO_PICTURES
+                continue
             tries += 1
             wait_s = self._wait_s(failed, tries, deadline)
             if wait_s is None:
@@ -413,6 +417,12 @@ class OpenAIModel:
         except NotDecided:
             return ToolMode.NONE
         return ToolMode.SCHEMA if decision.call is not None else ToolMode.NONE
+
+
+def _may_mean_a_picture(failed: Failed) -> bool:
+    """Whether one picture may be what was refused: a broken or odd one would stay in the history for good."""
+    is_bad = failed.failure.kind is FailureKind.BAD_REQUEST and not failed.partial
+    return is_bad and not failed.says_no_tools
 
 
 def _adapted(dialect: Dialect, refusal: str) -> Dialect:

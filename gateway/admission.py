@@ -78,6 +78,6 @@ def decide(connection: Connection, stranger: AccountId, language: str, stamp_ms:
     codes.spend(connection, "pair", stranger)
     if let_in:
         person = identity.let_in(connection, account, stamp_ms).person
-        return say("approved", language, name=person.name or person.slug)
+        return say("approved", language, name=plain_label(person.name) or person.slug)
     people.block_account(connection, stranger, blocked=True)
     return say("request_refused", language, name=plain_name(account) or account.user_id)

@@ -81,6 +81,7 @@ def repeat(
         ),
     )
     takeback.hand_over(connection, past.id, turn.key.turn, asked)
+    takeback.plan_removal(connection, past.id, stamp_ms)  # its files: the new answer has its own
     inbox.attach_turn(connection, [row.id], turn.key.turn)
     question = replace(
         message,

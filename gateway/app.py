@@ -52,6 +52,7 @@ from trunkline.gateway.instructions import read_instructions
 from trunkline.gateway.joining import Belongings
 from trunkline.gateway.lifecycle import Postponed, drain, stop_on_signals, sweep
 from trunkline.gateway.locks import Held, claim
+from trunkline.gateway.mcp_servers import McpServers
 from trunkline.gateway.memory_approval import GuardedMemory, Render, as_it_is
 from trunkline.gateway.memory_providers import MemoryProviders, open_providers
 from trunkline.gateway.memory_recovery import settle_journal
@@ -176,12 +177,13 @@ async def chat(config: Config, person: PersonId, conversation: str) -> int:
 
 async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
     process = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-    delivery = Delivery(house.database, house.files)
+    config, delivery = house.config, Delivery(house.database, house.files)
     async with Models(house.config, house.database, house.files.show) as models:
         providers = open_providers(house.config, house.database, house.memory)
         tools = (*built_in_tools(house, models, delivery.render, delivery.adapter), *providers.tools())
         reviews = _reviews(house, delivery, models, tools, process)
         titles = Titles(house.database, models.side("title"), delivery.adapter)
+        servers = McpServers(house.config, [tool.name for tool in tools])
         compaction = Compaction(house.database, models, tools, delivery, providers.shortened)
 
         def after_turn(opened: Opened) -> None:
@@ -190,7 +192,8 @@ async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
             providers.after_turn(opened)
             compaction.after_turn(opened)
 
-        workers = _workers(house, delivery, models, providers, tools, after_turn, process, compaction)
+        mind = Mind(models.choices, tools, TurnLimits(max_rounds=config.agent.max_rounds), servers.tools)
+        workers = _workers(house, delivery, models, providers, mind, after_turn, process, compaction)
         scheduler = Scheduler(house.database, delivery, house.config, workers.wake)
         router = Router(
             house.database,
@@ -212,10 +215,9 @@ async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
                 group.create_task(titles.run(), name="titles"),
                 group.create_task(sweep(delivery, workers), name="sweep"),
                 group.create_task(models.prepare(), name="models"),
-                group.create_task(
-                    keep_house(house.config, house.database, house.files, delivery), name="chores"
-                ),
+                group.create_task(keep_house(config, house.database, house.files, delivery), name="chores"),
                 group.create_task(compaction.run(), name="compaction"),
+                group.create_task(servers.run(), name="tool servers"),
                 group.create_task(providers.run(), name="providers"),
                 group.create_task(scheduler.run(), name="scheduler"),
             ]
@@ -254,7 +256,7 @@ def _workers(
     delivery: Delivery,
     models: Models,
     providers: MemoryProviders,
-    tools: Sequence[Tool[Any]],
+    mind: Mind,
     after_turn: Callable[[Opened], None],
     process: str,
     compaction: Compaction,
@@ -264,7 +266,7 @@ def _workers(
     opening = Opening(
         house.database,
         house.memory,
-        tools,
+        mind.tools,
         owner=process,
         new=NewSessions(models.main.name, config.sessions.idle_reset_hours),
         mask=mask,
@@ -294,7 +296,7 @@ def _workers(
         desk,
         _turn_files(house, delivery, models),
         opening,
-        Mind(models.choices, tools, TurnLimits(max_rounds=config.agent.max_rounds)),
+        mind,
         compaction,
         after_turn=after_turn,
         rules=BusyRules(config.agent.busy, config.agent.burst_window_s, config.agent.reanswer_edits),

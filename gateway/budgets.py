@@ -60,6 +60,13 @@ def look(
     return Today(usage.of_accounts(connection, ids, since_ms, without_rooms=rooms), budget, since_ms)
 
 
+def notice_of(today: Today, account: Account) -> tuple[str, str]:
+    """The source, the same all day, and the key of the sentence that the day's share is used up."""
+    if today.room is not None:
+        return f"b:r{today.room.id}:{today.since_ms}", "room_budget_spent"
+    return f"b:{account.id}:{today.since_ms}", "budget_spent"
+
+
 def budget_of(person: Person | None, settings: FileSettings) -> Budget:
     """The person's own in config.yaml, else that of their role; the owner has none unless it is set."""
     entry = None if person is None else settings.people.get(person.slug)

@@ -7,7 +7,7 @@ values is set-up's job.
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -171,12 +171,31 @@ def home(environ: Mapping[str, str] | None = None) -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError([Fault(str(folder), f"the home folder can't be made: {error.strerror}")]) from error
+        problem = f"the home folder can't be made: {error.strerror}"
+        if isinstance(error, PermissionError):
+            near = next(parent for parent in folder.parents if parent.exists())
+            problem += f"; {near} {_not_ours(near)}"
+        raise ConfigError([Fault(str(folder), problem)]) from error
     if not os.access(folder, os.W_OK | os.X_OK):
-        owner = folder.stat().st_uid
-        advice = f"the home folder belongs to user {owner} and user {os.getuid()} can't write to it"
-        raise ConfigError([Fault(str(folder), f"{advice}; change its owner or set TRUNKLINE_HOME")])
+        problem = f"the home folder {_not_ours(folder)}; change its owner or set TRUNKLINE_HOME"
+        raise ConfigError([Fault(str(folder), problem)])
+    for path in _kept_in(folder):
+        if not os.access(path, os.R_OK | os.W_OK | (os.X_OK if path.is_dir() else 0)):
+            raise ConfigError([Fault(str(path), f"it {_not_ours(path)}; change its owner")])
     return folder
+
+
+def _kept_in(folder: Path) -> Iterator[Path]:
+    """What is there of that which must be written to; a command run as another user may have made it."""
+    for name in ("state.db", "state.db-wal", "state.db-shm", "files", "logs", "memories"):
+        if (folder / name).exists():
+            yield folder / name
+    if os.access(folder / "memories", os.R_OK | os.X_OK):
+        yield from (Path(entry.path) for entry in os.scandir(folder / "memories"))
+
+
+def _not_ours(path: Path) -> str:
+    return f"belongs to user {path.stat().st_uid} and user {os.getuid()} can't write to it"
 
 
 def editor_command(environ: Mapping[str, str] | None = None) -> str:

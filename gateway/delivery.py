@@ -30,6 +30,7 @@ from trunkline.adapters.base import (
 )
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.file_store import FileStore
+from trunkline.gateway.late_answers import send_late
 from trunkline.gateway.payloads import dump_outbound, load_inbound, load_outbound
 from trunkline.gateway.reminder_delivery import is_reminder, repeat_in_doubt, send_elsewhere
 from trunkline.gateway.sentences import say
@@ -347,6 +348,8 @@ class Delivery:
             if edits and row.kind == "buttons":
                 message_id = row.message_id or ""
                 return lambda c: outbox.mark_sent(c, row.id, message_id, row.payload, now_ms())
+            if edits and row.kind == "delete" and load_outbound(row.payload).chunk.text:
+                return lambda c: outbox.replan_as_filler(c, row.id)
             if edits and row.kind != "delete":
                 return lambda c: outbox.replan_as_new(c, row.id, reason, now_ms())
             return self._over(row, "refused", reason)
@@ -406,6 +409,8 @@ def _ended(row: OutboxRow, state: str, reason: str) -> Record:
         elif state == "refused" and row.source.startswith(FILES):
             where = Plan(row.source, row.platform, row.tenant, row.chat, row.thread)
             _plan_refusal(connection, where, row, _language_of(connection, row))
+        elif state == "refused" and (message := load_outbound(row.payload)).private:
+            send_late(connection, row, message)
 
     return work
 

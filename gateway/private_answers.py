@@ -5,13 +5,20 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection
 
-from trunkline.adapters.base import ChatRef, InboundMessage
+from trunkline.adapters.base import Adapter, ChatRef, HasDirectLink, InboundMessage
 from trunkline.gateway.delivery import Destination
+from trunkline.gateway.sentences import say
 from trunkline.gateway.state import inbox
 from trunkline.gateway.state.records import Account
 
 SPARE = timedelta(seconds=30)
 """What an interaction must have left, so that its answer is not late."""
+
+
+def point_elsewhere(adapter: Adapter | None, language: str) -> str:
+    """What the room is told where nothing private is known: where to ask."""
+    link = adapter.direct_link if isinstance(adapter, HasDirectLink) else ""
+    return say("private_link", language, link=link) if link else say("private_elsewhere", language)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,14 @@ from sqlalchemy import Connection, select
 
 from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage
 from trunkline.gateway import budgets
+from trunkline.gateway.identity import LOCAL_PLATFORMS
 from trunkline.gateway.payloads import dump_inbound, dump_outbound
 from trunkline.gateway.reminder_desk import name_of
 from trunkline.gateway.reminder_times import BadTime, describe_moment, next_repeat
 from trunkline.gateway.scheduled import SCHEDULED, begin_message, event_of
 from trunkline.gateway.sentences import say
 from trunkline.gateway.settings import FileSettings
-from trunkline.gateway.state import inbox, outbox, people, reminders, sessions
+from trunkline.gateway.state import homes, inbox, outbox, people, reminders, sessions
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.outbox import Plan
 from trunkline.gateway.state.records import Account, OutboxRow, Room, SessionKey
@@ -34,7 +35,7 @@ log = logging.getLogger(__name__)
 SOURCE = "r:"
 """Begins the source of a delivered reminder: its number and its due time follow."""
 ELSEWHERE = ":home"
-"""Ends the source of one that went to the home chat, since its own could not be written to."""
+"""Ends the source of one that went to the home chat: in place of its own, or beside it."""
 LATE_MS = 300_000
 """What comes later than this says so."""
 ELSEWHERE_AFTER_MS = 120_000
@@ -58,11 +59,15 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class House:
-    """What a delivery needs of the house as it is now. `lines` are by platform."""
+    """What a delivery needs of the house as it is now. `lines` are by platform.
+
+    `since_ms`: since when this process tries to reach the platforms.
+    """
 
     lines: Mapping[str, Line]
     settings: FileSettings
     render: Render
+    since_ms: int = 0
 
     def reaches(self, key: SessionKey) -> bool:
         line = self.lines.get(key.platform)
@@ -109,7 +114,17 @@ def fire(connection: Connection, one: Reminder, house: House, stamp_ms: int) -> 
         return _begin_run(connection, one, target, house, stamp_ms)
     if not _move_on(connection, one, stamp_ms, fired=True):
         return None
-    return _say(connection, one, target, _words(one, target, stamp_ms), house, stamp_ms)
+    words = _words(one, target, stamp_ms)
+    _say_at_home(connection, one, target, words, house, stamp_ms)
+    return _say(connection, one, target, words, house, stamp_ms)
+
+
+def has_to_wait(one: Reminder, house: House, stamp_ms: int) -> bool:
+    """Whether its chat is out of reach, and nothing stands in for that, or not yet."""
+    if house.reaches(one.key):
+        return False
+    since_ms = max(one.due_ms, house.since_ms)
+    return one.room is not None or stamp_ms - since_ms < ELSEWHERE_AFTER_MS
 
 
 def is_reminder(source: str) -> bool:
@@ -201,7 +216,7 @@ def _target(
 ) -> Target | None:
     if house.reaches(one.key):
         return Target(account, room, one.key)
-    if room is not None or account.person is None or stamp_ms - one.due_ms < ELSEWHERE_AFTER_MS:
+    if account.person is None or has_to_wait(one, house, stamp_ms):
         return None
     home = sessions.home_of(connection, account.person.id)
     if home is None or not house.reaches(home):
@@ -272,6 +287,19 @@ def _say(
     mention = None if target.room is None else target.account.user_id
     _plan(connection, f"{SOURCE}{one.id}:{one.due_ms}", key, chunks, mention, stamp_ms)
     return Fired(send_to=(key.platform, key.chat))
+
+
+def _say_at_home(
+    connection: Connection, one: Reminder, target: Target, words: str, house: House, stamp_ms: int
+) -> None:
+    """Beside the page or the terminal, which nobody may be looking at, in the home chat if one was chosen."""
+    person = target.account.person
+    if target.key.platform not in LOCAL_PLATFORMS or person is None:
+        return
+    home = homes.chosen(connection, person.id)
+    if home is not None and home.platform not in LOCAL_PLATFORMS and house.reaches(home):
+        chunks = house.render(home.platform, words, _language(one, target.account))
+        _plan(connection, f"{SOURCE}{one.id}:{one.due_ms}{ELSEWHERE}", home, chunks, None, stamp_ms)
 
 
 def _plan(

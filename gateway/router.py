@@ -29,6 +29,7 @@ from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.outbox import Plan
 from trunkline.gateway.state.records import Account, Room, SessionKey
+from trunkline.gateway.welcoming import is_first_contact
 
 log = logging.getLogger(__name__)
 
@@ -243,7 +244,10 @@ def _store_turn(
     elif message.command == "retry":
         is_typed = message.kind is InboundKind.COMMAND and message.interaction is not None
         said, arrival = "retrying" if is_typed else "", replace(arrival, kind="retry")
+    is_first = settings.access.welcome and is_first_contact(connection, message, account)
     row = inbox.store(connection, arrival, stamp_ms)
+    if is_first:
+        return replace(_welcome(connection, message, account, stamp_ms), wake=arrival.key)
     if until_ms:
         source = f"l:{account.id}:{until_ms}"
         told = _reply_once(connection, message, account, source, "rate_limited", stamp_ms, limit=limit)
@@ -252,6 +256,13 @@ def _store_turn(
         told = _reply_once(connection, message, account, f"i:{row}", said, stamp_ms)
         return replace(told, wake=arrival.key)
     return Stored(wake=arrival.key)
+
+
+def _welcome(connection: Connection, message: InboundMessage, account: Account, stamp_ms: int) -> Stored:
+    """Who we are, before the first answer to somebody."""
+    person = account.person
+    name, source = (person.name if person is not None else "") or account.label, f"hi:{account.id}"
+    return _reply_once(connection, message, account, source, "welcome", stamp_ms, name=name or "there")
 
 
 def _queued(message: InboundMessage) -> InboundMessage:
@@ -292,11 +303,8 @@ def _answer_spent(
 ) -> Stored:
     """Keeps what nobody pays for, and says so once a day."""
     inbox.store(connection, replace(arrival, state="done", reason="budget"), stamp_ms)
-    if today.room is not None:
-        source = f"b:r{today.room.id}:{today.since_ms}"
-        return _reply_once(connection, message, account, source, "room_budget_spent", stamp_ms)
-    source = f"b:{account.id}:{today.since_ms}"
-    return _reply_once(connection, message, account, source, "budget_spent", stamp_ms)
+    source, key = budgets.notice_of(today, account)
+    return _reply_once(connection, message, account, source, key, stamp_ms)
 
 
 def _reply_once(
@@ -354,7 +362,7 @@ def _take_word(
     if codes.looks_like_code(message.text):
         claimed = identity.claim_owner(connection, account, message.text, stamp_ms)
         if isinstance(claimed, identity.Approved):
-            return say("setup_done", language, name=claimed.person.name or claimed.person.slug)
+            return say("setup_done", language, name=plain_label(claimed.person.name) or claimed.person.slug)
         if claimed.locked_until_ms:
             return say("code_locked", language)
     if message.kind is InboundKind.COMMAND and message.command not in ("link", "start"):

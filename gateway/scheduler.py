@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from trunkline.gateway.beside_turns import contained
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.delivery import Delivery
-from trunkline.gateway.reminder_delivery import Fired, House, Line, fire
+from trunkline.gateway.reminder_delivery import Fired, House, Line, fire, has_to_wait
 from trunkline.gateway.settings import FileSettings
 from trunkline.gateway.state import reminders
 from trunkline.gateway.state.database import Database
@@ -28,8 +28,8 @@ LONGEST_NAP_S = 1.0
 SHORTEST_NAP_S = 0.02
 AT_ONCE = 20
 """So many are delivered, then the others wait for the next nap's end."""
-PATIENCE_MS = 60_000
-"""Until one that failed is tried again."""
+PATIENCE_MS = 15_000
+"""Until one that failed, or found no chat, is tried again."""
 TIDY_MS = 3_600_000
 
 
@@ -51,6 +51,7 @@ class Scheduler:
         self._clock = clock
         self._put_off: dict[int, int] = {}
         self._tidied_ms = 0
+        self._since_ms = clock()
 
     async def run(self) -> None:
         """Looks until it is cancelled."""
@@ -67,29 +68,33 @@ class Scheduler:
     async def fire_due(self) -> int:
         """Has at most `AT_ONCE` of the due occurrences done, the oldest first; returns how many."""
         stamp_ms = self._clock()
+        lines = {name: Line(line.tenant, line.thread) for name, line in self._delivery.connected.items()}
+        house = House(lines, self._settings, self._delivery.render, self._since_ms)
         done = 0
         for one in await self._database.read(lambda c: reminders.due(c, stamp_ms)):
             if done == AT_ONCE:
                 break
-            if self._put_off.get(one.id, 0) > stamp_ms:
-                continue
-            self._put_off[one.id] = stamp_ms + PATIENCE_MS  # stays so if it fails
-            fired: list[Fired | None] = []
-            await contained(self._fire(one, stamp_ms, fired), log, "reminder")
-            if fired:
-                self._put_off.pop(one.id, None)
-                done += fired[0] is not None
+            if not (self._is_put_off(one, stamp_ms) or has_to_wait(one, house, stamp_ms)):
+                fired: list[Fired] = []
+                await contained(self._fire(one, house, stamp_ms, fired), log, "reminder")
+                done += len(fired)
         return done
 
-    async def _fire(self, one: Reminder, stamp_ms: int, fired: list[Fired | None]) -> None:
-        lines = {name: Line(line.tenant, line.thread) for name, line in self._delivery.connected.items()}
-        house = House(lines, self._settings, self._delivery.render)
+    def _is_put_off(self, one: Reminder, stamp_ms: int) -> bool:
+        until_ms = self._put_off.get(one.id, 0)
+        return stamp_ms < until_ms <= stamp_ms + PATIENCE_MS  # else the clock has been put back
+
+    async def _fire(self, one: Reminder, house: House, stamp_ms: int, fired: list[Fired]) -> None:
+        self._put_off[one.id] = stamp_ms + PATIENCE_MS  # stays so unless it is done
         found = await self._database.write(lambda c: fire(c, one, house, stamp_ms))
-        if found is not None and found.send_to is not None:
-            self._delivery.kick(*found.send_to)
-        if found is not None and found.wake is not None:
-            self._wake(found.wake)
+        if found is None:
+            return
+        del self._put_off[one.id]
         fired.append(found)
+        if found.send_to is not None:
+            self._delivery.kick(*found.send_to)
+        if found.wake is not None:
+            self._wake(found.wake)
 
     async def _nap_s(self) -> float:
         """Until the next one is due, but not for long."""

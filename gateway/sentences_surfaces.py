@@ -22,6 +22,14 @@ SURFACE_SENTENCES: dict[str, tuple[str, str]] = {
         "{name} stays out, and is not answered any more.",
         "{name} 没有通过，我不会再回复对方。",
     ),
+    "private_link": (
+        "That is private: ask me in a direct message, {link}.",
+        "这是私人内容：请私信我，{link}",
+    ),
+    "private_too_late": (
+        "My private answer came too late to be shown to you alone. Ask again, or in a direct message.",
+        "我的私密回答来晚了，已经无法只显示给你。请再问一次，或者私信我。",
+    ),
     "answered_privately": (
         "I answered you in a direct message.",
         "我已经私信回答你了。",

@@ -23,6 +23,14 @@ TURN_SENTENCES: dict[str, tuple[str, str]] = {
         "in about a minute.",
         "一分钟内已经有 {limit} 条消息了。不会丢：接下来的我大约一分钟后一起回答。",
     ),
+    "stopped_one_waits": (
+        "Stopped. I go on with the message that came meanwhile.",
+        "已停止。接下来回答这期间收到的那条消息。",
+    ),
+    "stopped_some_wait": (
+        "Stopped. I go on with the {count} messages that came meanwhile.",
+        "已停止。接下来回答这期间收到的 {count} 条消息。",
+    ),
     "retrying": ("Trying again.", "再试一次。"),
     "retry_nothing": ("There is no answer here that I could try again.", "这里没有可以重试的回答。"),
     "retry_not_yours": (

@@ -231,6 +231,7 @@ class Access(Budget):
     unknown: Literal["pair", "ignore", "open"] = "pair"
     guest_daily_tokens: int | None = Field(default=None, ge=1)
     messages_per_minute: int = Field(default=20, ge=0, le=10_000)
+    welcome: bool = True
     guest_daily_cost: float | None = Field(default=None, gt=0)
 
     @model_validator(mode="after")

@@ -109,6 +109,11 @@ def called_skill(said: str, shelf: Shelf) -> str | None:
     return known.get(name.replace("_", "-"))
 
 
+def may_call_skill(said: str) -> bool:
+    """Whether a text has the form of a call; which skills there are is not asked."""
+    return _CALL.fullmatch(said.strip()) is not None
+
+
 def tell_changes(connection: Connection, session_id: int, shelf: Shelf) -> str | None:
     """What of the skills has changed since the session's model was told; counts as told from now on."""
     told = skills_told.load_told(connection, session_id)

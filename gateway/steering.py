@@ -30,6 +30,7 @@ from trunkline.gateway.payloads import dump_outbound
 from trunkline.gateway.preview import Preview
 from trunkline.gateway.sentences import say
 from trunkline.gateway.sessions import RunningTurn
+from trunkline.gateway.skills import may_call_skill
 from trunkline.gateway.state import arrivals, outbox, turns
 from trunkline.gateway.state.arrivals import Waiting
 from trunkline.gateway.state.database import Database
@@ -118,7 +119,7 @@ class Steering:
             return ()
         opened = self._opened
         waiting = arrivals.waiting(connection, opened.session.key, opened.row, now_ms())
-        rows = _of_one_kind(_without_files(waiting.own))
+        rows = _of_one_kind(_before_other(waiting.own))
         if not rows:
             return ()
         inbound = [load_message(row) for row in rows]
@@ -148,7 +149,7 @@ class Steering:
     def _extend(self, connection: Connection) -> Opened:
         opened = self._opened
         turns.check(connection, opened.row.key)
-        rows = _without_files(arrivals.waiting(connection, opened.session.key, opened.row, now_ms()).own)
+        rows = _before_other(arrivals.waiting(connection, opened.session.key, opened.row, now_ms()).own)
         if not rows:
             return opened
         user, inbound = opened.user, [load_message(row) for row in rows]
@@ -209,7 +210,7 @@ class Steering:
     def _is_burst(self, found: Waiting) -> bool:
         """Whether all that its author said since comes so quickly that it is a part of the question."""
         window_ms = int(self._rules.burst_window_s * 1000)
-        rows = _without_files(found.own)
+        rows = _before_other(found.own)
         if not rows or len(rows) < len(found.own) or self._rules.alone:
             return False
         return all(row.kind == "edit" or row.received_ms - self._since_ms <= window_ms for row in rows)
@@ -233,16 +234,18 @@ class Steering:
             self._delivery.kick(self._where.platform, self._where.to.chat)
 
 
-def _without_files(rows: Sequence[InboxRow]) -> tuple[InboxRow, ...]:
-    """The rows before the first one with files, which have to be fetched first and so need a turn."""
+def _before_other(rows: Sequence[InboxRow]) -> tuple[InboxRow, ...]:
+    """The rows before the first one that needs a turn of its own: files have to be fetched for it, or a skill
+    looked up that it calls by name."""
     return tuple(takewhile(_is_words, rows))
 
 
 def _is_words(row: InboxRow) -> bool:
     try:
-        return not load_message(row).attachments
+        message = load_message(row)
     except ValidationError:
         return False  # set aside when its own turn comes
+    return not (message.attachments or may_call_skill(message.text))
 
 
 def _of_one_kind(rows: Sequence[InboxRow]) -> tuple[InboxRow, ...]:

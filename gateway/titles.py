@@ -18,6 +18,7 @@ from trunkline.agent.recall import disarm
 from trunkline.gateway.beside_turns import contained
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.opening import Opened
+from trunkline.gateway.scheduled import is_run
 from trunkline.gateway.state import reviews, session_titles, turns
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.session_titles import Exchange
@@ -72,7 +73,8 @@ class Titles:
     def after_turn(self, opened: Opened) -> None:
         """Has a title made when this was the session's first answer. Never waits."""
         session = opened.session
-        if self._group is None or session.title or session.public_id in self._waiting:
+        is_known = session.title or session.public_id in self._waiting
+        if self._group is None or is_known or is_run(opened.inbound):
             return
         if len(self._waiting) >= MAX_WAITING:
             log.info("title left out: too many at once")

@@ -15,7 +15,9 @@ def may_use(scope: Scope, allowed: Collection[str], owner: str | None) -> bool:
     """Whoever is named may in their direct chats; in rooms only what everyone may."""
     if EVERYONE in allowed:
         return True
-    return isinstance(scope, PersonScope) and scope.person in (allowed or {owner})
+    if not isinstance(scope, PersonScope):
+        return False
+    return scope.person in allowed if allowed else scope.person == owner
 
 
 def limited(tool: Tool[Any], allowed: Collection[str], owner: str | None) -> Tool[Any]:

@@ -25,6 +25,7 @@ from trunkline.agent.loop import run_turn
 from trunkline.agent.messages import Usage
 from trunkline.agent.model import FailureKind, ModelClient, TextDelta
 from trunkline.agent.ports import TurnLost
+from trunkline.agent.scope import Scope
 from trunkline.agent.tools.base import Tool
 from trunkline.agent.turn import (
     ToolFinished,
@@ -46,13 +47,14 @@ from trunkline.gateway.naming import with_names
 from trunkline.gateway.opening import NotAdmitted, Opened, Opening, Who, load_message, who_is
 from trunkline.gateway.outcomes import Outcome, Shown, describe_failure, stopped, uncounted
 from trunkline.gateway.preview import Preview
-from trunkline.gateway.private_answers import find_private_way
+from trunkline.gateway.private_answers import find_private_way, point_elsewhere
 from trunkline.gateway.provider_turns import keep_turn
 from trunkline.gateway.reacting import acknowledge
 from trunkline.gateway.roles import tools_for
 from trunkline.gateway.scheduled import is_run
 from trunkline.gateway.sentences import describe_role, say
 from trunkline.gateway.sessions import RunningTurn
+from trunkline.gateway.spending import refuse_unpaid
 from trunkline.gateway.state import inbox, outbox, turns
 from trunkline.gateway.state.messages import add_message
 from trunkline.gateway.state.records import InboxRow
@@ -64,16 +66,20 @@ from trunkline.gateway.typing_sign import keep_typing
 log = logging.getLogger(__name__)
 
 SURPLUS = "…"
-"""What a message of the preview becomes that the whole answer has no use for."""
+"""What a message becomes that the whole answer has no use for, where it can't be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mind:
-    """What answers: `models` are all that may, by name, the main one first."""
+    """What answers: `models` are all that may, by name, the main one first.
+
+    `more_tools` are those that come and go, as far as a scope may use them.
+    """
 
     models: Mapping[str, ModelClient]
     tools: Sequence[Tool[Any]]
     limits: TurnLimits
+    more_tools: Callable[[Scope], Sequence[Tool[Any]]] = lambda _: ()
 
 
 class TurnRunner:
@@ -96,6 +102,7 @@ class TurnRunner:
         self._opening = opening
         self._models = mind.models
         self._tools = mind.tools
+        self._more_tools = mind.more_tools
         self._limits = mind.limits
         self._compaction = compaction
         self._mask = house.mask
@@ -129,6 +136,8 @@ class TurnRunner:
         return bool(refusal)
 
     async def _take_turn(self, rows: Sequence[InboxRow], running: RunningTurn) -> None:
+        if rows[0].turn is None and await self._is_unpaid(rows):
+            return
         rows = await with_names(self._database, self._delivery.adapter(rows[0].key.platform), rows)
         if self._files.has_any(rows):
             await self._files.fetch(rows, running, destination(load_message(rows[0])))
@@ -144,6 +153,14 @@ class TurnRunner:
             except* TurnLost:
                 log.info("turn lost: its rows are answered anew, or by another worker")
                 await self._database.write(lambda c: inbox.reopen(c, [row.id for row in rows]))
+
+    async def _is_unpaid(self, rows: Sequence[InboxRow]) -> bool:
+        """Whether the day's share of who pays is used up; the rows have ended then."""
+        where, settings = destination(load_message(rows[0])), self._house.settings
+        refused = await self._database.write(lambda c: refuse_unpaid(c, rows, where, settings, now_ms()))
+        if refused:
+            self._delivery.kick(where.platform, where.to.chat)
+        return refused
 
     async def give_up(self, rows: Sequence[InboxRow]) -> None:
         try:
@@ -179,10 +196,10 @@ class TurnRunner:
         """Answers where the room doesn't see it; returns what the room is told, None where it is nothing."""
         way = await self._database.read(lambda c: find_private_way(c, message, who.account))
         if way is None or not command.asker_only:
-            return say("private_elsewhere", who.language)
+            return point_elsewhere(self._delivery.adapter(message.platform), who.language)
         context = CommandContext(self._house, who.account, None, row.key, message.text, who.language, row.id)
         chunks = self._delivery.render(way.where.platform, await command.run(context), who.language)
-        planned, plan = payloads(way.where, chunks), way.where.plan(f"i:{row.id}:private")
+        planned, plan = payloads(way.where, chunks), way.where.plan(f"i:{row.id}{outbox.PRIVATE}")
         await self._database.write(lambda c: outbox.plan(c, plan, planned, now_ms()))
         self._delivery.kick(way.where.platform, way.where.to.chat)
         return say("answered_privately", who.language) if way.elsewhere else None
@@ -304,7 +321,7 @@ class TurnRunner:
             history=opened.history,
             user=opened.user,
             recorded=opened.steps,
-            tools=tools_for(opened.account, self._tools),
+            tools=tools_for(opened.account, (*self._tools, *self._more_tools(opened.scope))),
             platform=opened.inbound.platform,
             now=opened.now,
         )
@@ -391,7 +408,7 @@ class TurnRunner:
             if doubtful:
                 plan_doubt(connection, plan, where.to, language)
             self._files.plan(connection, opened, where, answer, message_id)
-            if outcome.state == "done":
+            if outcome.state == "done" and not is_run(opened.inbound):
                 keep_turn(connection, opened, outcome.answer, stamp_ms)
             inbox.finish(connection, [row.id for row in rows], "done", outcome.reason, stamp_ms)
             turns.add_usage(connection, opened.row, outcome.spent, room_id, stamp_ms)

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 TRUNKLINE = str(Path(sys.executable).with_name("trunkline"))
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/*.md")])
 FLAGS = {"--yes", "--json"}
-TIMES = {"3s": 3.0, "25s": 25.0, "12h": 43200.0}
+TIMES = {"3s": 3.0, "25s": 25.0, "60s": 60.0, "12h": 43200.0}
 
 
 def commands() -> list[str]:
@@ -125,7 +125,7 @@ def settings(section: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, 
         path, kind = prefix + (field.alias or name), field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from settings(kind, f"{path}.")
-        elif get_origin(kind) is Mapping and isinstance(get_args(kind)[1], type):
+        elif get_origin(kind) is Mapping and hasattr(get_args(kind)[1], "model_fields"):
             yield from settings(get_args(kind)[1], f"{path}.*.")
         else:
             yield path, field

@@ -113,7 +113,7 @@ def _split_free_form(lines: Sequence[str]) -> tuple[str, ...]:
                 groups.append([])
                 continue
             after_heading = len(groups[-1]) == 1 and groups[-1][0].startswith("#")
-            if after_heading or _starts_item(line) or line.startswith("#"):
+            if after_heading or _opens_item(line, groups[-1]) or line.startswith("#"):
                 groups.append([])
         fenced ^= fence_line
         groups[-1].append(line)
@@ -122,8 +122,10 @@ def _split_free_form(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def _split_paragraph(group: list[str]) -> list[str]:
-    # Short lines that each begin like a sentence are facts put below each other, not wrapped prose.
-    loose = len(group) > 1 and all(len(line) <= _FACT_LINE_CHARS and _starts_fact(line) for line in group)
+    # Short lines that each begin like a sentence are facts put below each other, not wrapped prose; so are
+    # those that all begin small, since prose would begin with a capital.
+    short = len(group) > 1 and all(len(line) <= _FACT_LINE_CHARS and _is_plain(line) for line in group)
+    loose = short and len({line[0].islower() for line in group}) == 1
     return group if loose else ["\n".join(group)]
 
 
@@ -131,5 +133,16 @@ def _starts_item(line: str) -> bool:
     return _LIST_ITEM.match(line) is not None
 
 
-def _starts_fact(line: str) -> bool:
-    return line[:1].isalnum() and not line[0].islower() and not _starts_item(line)
+def _opens_item(line: str, group: Sequence[str]) -> bool:
+    """Whether a line begins a list item that is no part of the item before it, which is less indented."""
+    if not _starts_item(line.lstrip()):
+        return False
+    return not (group and _starts_item(group[0].lstrip()) and _indent(line) > _indent(group[0]))
+
+
+def _indent(line: str) -> int:
+    return len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())
+
+
+def _is_plain(line: str) -> bool:
+    return line[:1].isalnum() and not _starts_item(line)

@@ -17,6 +17,10 @@ _HEADINGS: dict[Target, str] = {
 }
 _MAX_DIFFERENCE_CHARS = 2_000
 _MIN_LIKENESS = 0.6
+_MOST_COMPARED = 40
+"""Of more entries at once nobody is told which became which: each pair takes time."""
+_MOST_SHOWN = 4
+"""So many times its limit a store made too large by hand is shown; what is beyond would fill every prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +96,23 @@ def _render_block(snapshot: MemorySnapshot, target: Target, limits: MemoryLimits
     elif not entries:
         return ""
     else:
-        body = DELIMITER.join(render_entry(entry) for entry in entries)
+        shown = _fitting(entries, _MOST_SHOWN * limits.chars_of(target))
+        parts = [render_entry(entry) for entry in shown]
+        if len(shown) < len(entries):
+            left = len(entries) - len(shown)
+            parts.append(f"[entries not shown: {left}; the file is far over its limit, tell the user]")
+        body = DELIMITER.join(parts)
         usage = usage_text(entries, limits.chars_of(target))
     return f"{RULE}\n{_HEADINGS[target]} [{usage}]\n{RULE}\n{body}"
+
+
+def _fitting(entries: Sequence[str], most_chars: int) -> Sequence[str]:
+    chars = 0
+    for place, entry in enumerate(entries):
+        chars += len(entry) + len(DELIMITER)
+        if chars > most_chars:
+            return entries[:place]
+    return entries
 
 
 def _disarm_line(line: str) -> str:
@@ -108,10 +126,10 @@ def _changed_lines(old: Sequence[str], new: Sequence[str], store: str) -> Iterat
     old_keys = {normalise(entry) for entry in old}
     new_keys = {normalise(entry) for entry in new}
     removed = [entry for entry in old if normalise(entry) not in new_keys]
-    for entry in new:
-        if normalise(entry) in old_keys:
-            continue
-        former = _likest(entry, removed)
+    added = [entry for entry in new if normalise(entry) not in old_keys]
+    compared = max(len(removed), len(added)) <= _MOST_COMPARED
+    for entry in added:
+        former = _likest(entry, removed) if compared else None
         if former is None:
             yield f"- added to {store}: {render_entry(entry)}"
         else:

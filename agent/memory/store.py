@@ -251,6 +251,9 @@ def _call(loop: asyncio.AbstractEventLoop, call: Coroutine[Any, Any, _T]) -> _T:
 def _read_file(path: Path) -> _File:
     """Raises _Unreadable; a file that is not there is an empty store."""
     try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # reading a pipe would never end
+            raise _Unreadable("not a file")
         with path.open("rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
@@ -280,7 +283,11 @@ def _keep_original(path: Path, raw: bytes) -> None:
 
 
 def _replace_file(path: Path, content: bytes) -> None:
-    """Puts whole new content in place of the old, durably. The caller holds the lock, so the name is free."""
+    """Puts whole new content in place of the old, durably. The caller holds the lock, so the name is free.
+
+    A link stays one: what it leads to is replaced.
+    """
+    path = path.resolve() if path.is_symlink() else path
     temporary = path.with_name(f"{path.name}.tmp")
     try:
         mode = stat.S_IMODE(path.stat().st_mode)

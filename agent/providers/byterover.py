@@ -31,7 +31,7 @@ from trunkline.agent.providers.base import (
 )
 from trunkline.agent.providers.byterover_cli import Brv
 from trunkline.agent.providers.byterover_tools import byterover_tools
-from trunkline.agent.providers.byterover_tree import OURS, Trees, disk_reported
+from trunkline.agent.providers.byterover_tree import NOTES, TURNS, Trees, disk_reported
 from trunkline.agent.scope import RoomScope, Scope
 from trunkline.agent.tools.base import Tool
 
@@ -80,6 +80,11 @@ class ByteRover(QuietHooks):
         folder = await _on_disk(self._trees.made)
         await self._brv.run(("status", "--format", "json"), folder, STATUS_TIMEOUT_S)
 
+    async def start(self, conversation: Conversation, scope: Scope) -> None:
+        """Reads the tree ahead: for a thousand turns that takes a second."""
+        bank = self._bank(scope)
+        await _on_disk(lambda: self._trees.search(bank, "", 1))
+
     def tools(self) -> tuple[Tool[Any], ...]:
         return byterover_tools(self._trees, self._brv, self._bank, self._options.model_timeout_s)
 
@@ -92,7 +97,7 @@ class ByteRover(QuietHooks):
         if self._options.send_turns:
             bank = self._bank(scope)
             text = as_transcript(turn, in_room=isinstance(scope, RoomScope))
-            await _on_disk(lambda: self._trees.write(bank, _turn_name(bank, turn.key), text))
+            await _on_disk(lambda: self._trees.write(bank, _turn_id(bank, turn.key), text))
 
     async def on_memory_write(self, write: MemoryWrite, scope: Scope) -> str:
         bank = self._bank(scope)
@@ -101,9 +106,8 @@ class ByteRover(QuietHooks):
     def _mirror(self, bank: str, write: MemoryWrite) -> str:
         new_id = ""
         if write.after:
-            name = document_id(bank, f"entry-{write.key}")
-            self._trees.write(bank, name, write.after)
-            new_id = f"{OURS}/{name}"
+            new_id = f"{NOTES}/{document_id(bank, f'entry-{write.key}')}"
+            self._trees.write(bank, new_id, write.after)
         old = [write.remote_id] if write.remote_id else []
         if not old and write.before:
             old = self._trees.same_as(bank, write.before)
@@ -119,7 +123,7 @@ class ByteRover(QuietHooks):
 
     def _forget_fact(self, bank: str, fact: ForgetFact) -> Forgotten:
         """The files that state it, with the topics that a model wrote; then the program's records of them."""
-        turns = (f"{OURS}/{_turn_name(bank, turn)}" for turn in fact.turns)
+        turns = (_turn_id(bank, turn) for turn in fact.turns)
         removed = self._trees.remove(
             bank, [*fact.remote_ids, *turns, *self._trees.stating(bank, fact.wordings)]
         )
@@ -146,8 +150,8 @@ def as_transcript(turn: CompletedTurn, *, in_room: bool) -> str:
     return f"{turn.created:%Y-%m-%d}\n\n{speaker}: {user}\n\nassistant: {assistant}\n"
 
 
-def _turn_name(bank: str, key: str) -> str:
-    return document_id(bank, f"turn-{key}")
+def _turn_id(bank: str, key: str) -> str:
+    return f"{TURNS}/{document_id(bank, f'turn-{key}')}"
 
 
 def make(setup: ProviderSetup[ByteRoverOptions]) -> MemoryProvider:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trunkline.agent.providers.base import ProviderDown, ProviderLocked, ProviderRefused, digest, document_id
 from trunkline.agent.providers.byterover_cli import Answer, Brv
-from trunkline.agent.providers.byterover_tree import OURS, Trees, disk_reported
+from trunkline.agent.providers.byterover_tree import NOTES, Trees, disk_reported
 from trunkline.agent.scope import Scope
 from trunkline.agent.tools.base import Tool, ToolContext, ToolResult
 
@@ -74,10 +74,10 @@ def byterover_tools(
 
     async def remember(arguments: RememberArguments, context: ToolContext) -> ToolResult:
         bank, content = bank_of(context.scope), arguments.content.strip()
-        name = document_id(bank, f"tool-{digest(content)}")
+        name = f"{NOTES}/{document_id(bank, f'tool-{digest(content)}')}"
         with disk_reported():
             await asyncio.to_thread(trees.write, bank, name, content)
-        return _reply({"success": True, "id": f"{OURS}/{name}"})
+        return _reply({"success": True, "id": name})
 
     async def forget(arguments: ForgetArguments, context: ToolContext) -> ToolResult:
         with disk_reported():

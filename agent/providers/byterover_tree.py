@@ -4,6 +4,7 @@ The files are those that the vendor's program keeps and searches. Reading them h
 message, works without a network, and leaves no record of the question. Blocking: for threads.
 """
 
+import errno
 import math
 import os
 import re
@@ -21,10 +22,12 @@ from trunkline.agent.providers.base import ProviderDown, ProviderLocked
 from trunkline.agent.providers.terms import terms_of
 from trunkline.agent.providers.texts import same, states
 
-OURS = "trunkline"
-"""The domain, as the vendor calls a top folder of a tree, that holds what we write."""
+NOTES = "trunkline/notes"
+TURNS = "trunkline/turns"
+"""Where what we write lies in a tree."""
 SUFFIX = ".md"
-MAX_FILES = 5_000
+MAX_TURNS = 1_500
+"""So many of the newest turns are searched; of everything else, all."""
 MAX_FILE_BYTES = 256_000
 PASSAGE_CHARS = 1_500
 _DERIVED = re.compile(r"(^|/)_index\.md$|\.(abstract|overview|full)\.md$")
@@ -69,8 +72,9 @@ class Trees:
         self._tree(bank).mkdir(mode=0o700, parents=True, exist_ok=True)
         return self._folder / bank
 
-    def write(self, bank: str, name: str, text: str) -> None:
-        path = self._tree(bank) / OURS / f"{name}{SUFFIX}"
+    def write(self, bank: str, one: str, text: str) -> None:
+        """Keeps a text under an id that we made."""
+        path = self._path(bank, one)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         half_done = path.with_suffix(".tmp")
         half_done.write_bytes(text.encode())
@@ -82,9 +86,8 @@ class Trees:
         wanted = set(terms_of(query))
         passages = [
             (name, passage, wanted & terms)
-            for name, path in self._files(bank)
-            if not _DERIVED.search(f"{name}{SUFFIX}")
-            for passage, terms in _passages(path, *_stamp(path))
+            for name, path, stamp in self._searched(bank)
+            for passage, terms in _passages(path, *stamp)
         ]
         spread = Counter(term for *_, shared in passages for term in shared)
         best: dict[str, Note] = {}
@@ -99,8 +102,8 @@ class Trees:
 
     def named(self, bank: str, ids: Sequence[str]) -> list[str]:
         """Those of the ids that are files of the bank."""
-        known = {name for name, _ in self._files(bank)}
-        return [one for one in dict.fromkeys(ids) if one in known]
+        tree = self._tree(bank).resolve()
+        return [one for one in dict.fromkeys(ids) if _is_file_in(tree, self._path(bank, one))]
 
     def stating(self, bank: str, wordings: Sequence[str]) -> list[str]:
         return [name for name, path in self._files(bank) if states(_read(path), wordings)]
@@ -109,13 +112,13 @@ class Trees:
         return [
             name
             for name, path in self._files(bank)
-            if name.startswith(f"{OURS}/") and same(_read(path), text)
+            if name.startswith(f"{NOTES}/") and same(_read(path), text)
         ]
 
     def remove(self, bank: str, ids: Sequence[str]) -> int:
         gone = self.named(bank, ids)
         for one in gone:
-            (self._tree(bank) / f"{one}{SUFFIX}").unlink(missing_ok=True)
+            self._path(bank, one).unlink(missing_ok=True)
         return len(gone)
 
     def remove_records(self, bank: str, wordings: Sequence[str]) -> None:
@@ -140,15 +143,27 @@ class Trees:
     def _tree(self, bank: str) -> Path:
         return self._folder / bank / ".brv" / "context-tree"
 
+    def _path(self, bank: str, one: str) -> Path:
+        return self._tree(bank) / f"{one}{SUFFIX}"
+
     def _files(self, bank: str) -> list[tuple[str, Path]]:
         tree = self._tree(bank)
-        found = []
-        for path in _walk(tree):
-            if path.suffix == SUFFIX:
-                found.append((path.relative_to(tree).with_suffix("").as_posix(), path))
-            if len(found) == MAX_FILES:
-                break
-        return found
+        return [
+            (path.relative_to(tree).with_suffix("").as_posix(), path)
+            for path in _walk(tree)
+            if path.suffix == SUFFIX
+        ]
+
+    def _searched(self, bank: str) -> list[tuple[str, Path, tuple[int, int]]]:
+        """The files that may be recalled, the newest first, each with what changes when it does."""
+        files = [
+            (name, path, _stamp(path))
+            for name, path in self._files(bank)
+            if not _DERIVED.search(f"{name}{SUFFIX}")
+        ]
+        files.sort(key=lambda file: file[2], reverse=True)
+        turns = [file for file in files if file[0].startswith(f"{TURNS}/")]
+        return [file for file in files if not file[0].startswith(f"{TURNS}/")] + turns[:MAX_TURNS]
 
     def _storages(self, bank: str) -> list[Path]:
         try:
@@ -161,6 +176,16 @@ class Trees:
             for one in registry.projects.values()
             if one.path == here and records in one.storage.resolve().parents
         ]
+
+
+def _is_file_in(tree: Path, path: Path) -> bool:
+    """Whether a path, which may be anybody's invention, leads to a file of the tree."""
+    try:
+        return path.is_file() and path.resolve().is_relative_to(tree)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise
 
 
 @contextmanager
@@ -206,11 +231,11 @@ def _stamp(path: Path) -> tuple[int, int]:
     return status.st_mtime_ns, status.st_ino
 
 
-@lru_cache(maxsize=2_048)
+@lru_cache(maxsize=4_096)
 def _passages(path: Path, changed_ns: int, inode: int) -> tuple[tuple[str, frozenset[str]], ...]:
     """A file's passages with their terms; read again when it was changed."""
     text = _read(path)
-    if path.parent.name != OURS:
+    if not path.parent.match(NOTES) and not path.parent.match(TURNS):
         text = _FRONT_MATTER.sub("", text).strip()
     return tuple((passage, frozenset(terms_of(passage))) for passage in passages_of(text))
 

@@ -187,7 +187,7 @@ class HonchoProvider(QuietHooks):
     async def _forget_fact(self, place: Place, fact: ForgetFact) -> Forgotten:
         """First the turns, with what was concluded from them; then conclusions and the card's lines."""
         told = await self._said(place, fact)
-        turns = dict.fromkeys((*fact.turns, *(one.turn for one in told if one.turn)))
+        turns = dict.fromkeys((*fact.turns, *(one.turn for one in told)))
         removed = await self._turns.take_out(place, tuple(turns), [one.session for one in told])
         conclusions = set(fact.remote_ids)
         for wording in fact.wordings:
@@ -211,12 +211,12 @@ class HonchoProvider(QuietHooks):
         return Forgotten(removed)
 
     async def _said(self, place: Place, fact: ForgetFact) -> list[Message]:
-        """The messages that state it."""
+        """The messages of turns that state it."""
         return [
             one
             for wording in fact.wordings
             for one in await self._wire.search(place, wording, LOOK_FOR)
-            if states(one.text, (wording,))
+            if one.turn and states(one.text, (wording,))
         ]
 
 

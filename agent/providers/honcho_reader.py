@@ -83,29 +83,31 @@ class Reader:
             del self._kept[key]
 
     async def read(self, place: Place, session: str, message: str = "") -> None:
-        """Makes a reading and keeps it: of the person as such, or with a `message` for its conversation."""
-        version = self._taken_back.get(place, 0)
-        text = await self._passes(place, message)
-        if version != self._taken_back.get(place, 0):
-            return
-        key = (place, session if message else "")
-        self._kept[key] = text
-        self._kept.move_to_end(key)
-        while len(self._kept) > READINGS_KEPT:
-            self._kept.popitem(last=False)
+        """Makes a reading: of the person as such, or with a `message` for its conversation.
 
-    async def _passes(self, place: Place, message: str) -> str:
-        depth = self._manner.depth
+        Each pass is kept as soon as it is there: where the time is up, those before it count.
+        """
+        key, version = (place, session if message else ""), self._taken_back.get(place, 0)
         first = await self._ask(place, WARM.format(message=_pasted(message)) if message else COLD)
-        if depth == 1 or not first:
-            return first
+        self._keep(key, version, first)
+        if self._manner.depth == 1 or not first:
+            return
         second = await self._ask(place, MISSING.format(first=_pasted(first)))
         if not second:
-            return first
-        if depth == 2:
-            return f"{first}\n{second}"
-        together = TOGETHER.format(first=_pasted(first), second=_pasted(second))
-        return await self._ask(place, together) or first
+            return
+        self._keep(key, version, f"{first}\n{second}")
+        if self._manner.depth == 2:
+            return
+        together = await self._ask(place, TOGETHER.format(first=_pasted(first), second=_pasted(second)))
+        if together:
+            self._keep(key, version, together)
+
+    def _keep(self, key: tuple[Place, str], version: int, text: str) -> None:
+        if version == self._taken_back.get(key[0], 0):
+            self._kept[key] = text
+            self._kept.move_to_end(key)
+            while len(self._kept) > READINGS_KEPT:
+                self._kept.popitem(last=False)
 
     async def _ask(self, place: Place, question: str) -> str:
         ending = ENDING.format(words=self._manner.words, nothing=NOTHING)

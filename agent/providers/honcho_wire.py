@@ -42,7 +42,7 @@ class HonchoWire:
         self._timeout_s = timeout_s
         self._ask_timeout_s = ask_timeout_s
         self._connections: httpx.AsyncClient | None = None
-        self._unused = httpx.Client()
+        self._unused = httpx.Client(transport=httpx.BaseTransport())
         self._rooms: OrderedDict[Place, _Room] = OrderedDict()
 
     async def check(self) -> None:

@@ -7,14 +7,14 @@ one; while a process has the folder, no other one can open it. Only this module 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import openai
-from filelock import BaseFileLock, FileLock, Timeout
+from filelock import FileLock, Timeout
 
 from trunkline.agent.providers.base import ProviderDown, ProviderError, ProviderLocked
 from trunkline.agent.providers.http import failure_of
@@ -28,10 +28,14 @@ QUERY_CHARS = 2_000
 LISTED = 10_000
 CLOSE_S = 1.5
 COLLECTION = "memories"
+NO_KEY = "none"
+"""The client wants one, also for a server that wants none."""
 OTHER_VECTORS = (
     "the memories in {folder} have vectors of {old}; with {new} none would be found. Set the old embedder "
     "again, or move the folder away to begin anew"
 )
+
+WRONG_SIZE = "the embedder's vectors have {found} dimensions: set providers.mem0.embedder_dimensions to that"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Mem0Local:
         self._timeout_s = timeout_s
         self._thread: ThreadPoolExecutor | None = None
         self._engine: Any = None
-        self._lock: BaseFileLock | None = None
+        self._opened = ExitStack()
 
     async def check(self) -> None:
         with suppress(_InUse):
@@ -133,25 +137,32 @@ class Mem0Local:
 
     def _open(self) -> Any:
         self._folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self._folder / "in-use.lock", blocking=False)
-        try:
-            lock.acquire()
-        except Timeout as error:
-            raise _InUse(f"another process has {self._folder}") from error
-        try:
-            engine = self._engine_in_folder()
-        except BaseException:
-            lock.release()
-            raise
-        self._lock = lock
-        return engine
+        with ExitStack() as opened:
+            lock = FileLock(self._folder / "in-use.lock", blocking=False)
+            try:
+                lock.acquire()
+            except Timeout as error:
+                raise _InUse(f"another process has {self._folder}") from error
+            opened.callback(lock.release)
+            client = openai.OpenAI(
+                api_key=self._embedder.key or NO_KEY,
+                base_url=self._embedder.base_url,
+                timeout=self._timeout_s,
+                max_retries=0,
+            )
+            opened.callback(client.close)
+            self._take_only_these_vectors(client)
+            engine = self._engine_on(client)
+            opened.callback(engine.close)
+            opened.callback(engine.vector_store.client.close)
+            self._opened = opened.pop_all()
+            return engine
 
-    def _engine_in_folder(self) -> Any:
+    def _engine_on(self, client: openai.OpenAI) -> Any:
         from mem0 import Memory as Engine  # noqa: PLC0415
 
-        self._refuse_other_vectors()
         embedder = self._embedder
-        access = {"api_key": embedder.key or "none", "openai_base_url": embedder.base_url}
+        access = {"api_key": embedder.key or NO_KEY, "openai_base_url": embedder.base_url}
         store = {
             "collection_name": COLLECTION,
             "embedding_model_dims": embedder.dimensions,
@@ -166,29 +177,27 @@ class Mem0Local:
                 "history_db_path": ":memory:",  # on disk it would keep what is deleted
             }
         )
-        engine.embedding_model.client = openai.OpenAI(
-            api_key=access["api_key"], base_url=embedder.base_url, timeout=self._timeout_s, max_retries=0
-        )
+        engine.embedding_model.client = client  # its own has no time-out
         return engine
 
-    def _refuse_other_vectors(self) -> None:
-        mark = self._folder / "vectors.txt"
-        new = f"{self._embedder.model}, {self._embedder.dimensions} dimensions"
-        old = mark.read_text(encoding="utf-8").strip() if mark.exists() else ""
-        if old and old != new:
-            raise ProviderLocked(OTHER_VECTORS.format(folder=self._folder, old=old, new=new))
-        if not old:
-            mark.write_text(f"{new}\n", encoding="utf-8")
+    def _take_only_these_vectors(self, client: openai.OpenAI) -> None:
+        """Refuses a folder that was filled with others; a new one is marked when the embedder was tried."""
+        embedder, mark = self._embedder, self._folder / "vectors.txt"
+        new = f"{embedder.model}, {embedder.dimensions} dimensions"
+        if mark.exists():
+            old = mark.read_text(encoding="utf-8").strip()
+            if old != new:
+                raise ProviderLocked(OTHER_VECTORS.format(folder=self._folder, old=old, new=new))
+            return
+        tried = client.embeddings.create(input=["hello"], model=embedder.model, encoding_format="float")
+        found = len(tried.data[0].embedding)
+        if found != embedder.dimensions:
+            raise ProviderLocked(WRONG_SIZE.format(found=found))
+        mark.write_text(f"{new}\n", encoding="utf-8")
 
     def _close(self) -> None:
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            engine.vector_store.client.close()
-            engine.embedding_model.client.close()
-            engine.close()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        self._engine = None
+        self._opened.close()
 
 
 class _InUse(ProviderDown):

@@ -100,16 +100,17 @@ class OpenVikingProvider(QuietHooks):
 
     async def forget(self, what: Forget, scope: Scope) -> Forgotten:
         bank = self._bank(scope)
-        kept = set(await self._wire.names(bank))
         if isinstance(what, ForgetAll):
+            number = len(await self._wire.names(bank))
             await self._wire.delete_bank(bank)
-            return Forgotten(len(kept))
+            return Forgotten(number)
         names = {*what.remote_ids, *(_turn_name(bank, turn) for turn in what.turns)}
         for wording in what.wordings:
             names.update(await self._stating(bank, wording))
-        for name in sorted(names & kept):
+        kept = [name for name in sorted(names) if await self._wire.read(bank, name) is not None]
+        for name in kept:
             await self._wire.delete(bank, name)
-        return Forgotten(len(names & kept))
+        return Forgotten(len(kept))
 
     async def count(self, scope: Scope) -> int | None:
         return len(await self._wire.names(self._bank(scope)))

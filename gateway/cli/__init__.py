@@ -17,6 +17,7 @@ COMMANDS = {
     "sessions": "List, show, search, export and delete past conversations.",
     "memory": "Show what the assistant remembers of a person.",
     "skills": "List, install, check and look after skills.",
+    "mcp": "List the tool servers of the settings, and check that they answer.",
     "people": "List people, let them in, link their accounts, export or delete what is theirs.",
     "model": "List models, try a small local one, or serve a model file.",
     "inbox": "List messages that were set aside, try one again, drop it.",

@@ -9,9 +9,10 @@ from trunkline.gateway.commands import people as commands_people
 from trunkline.gateway.commands.registry import Command, CommandContext
 from trunkline.gateway.commands.reminders import list_reminders, remind, set_home
 from trunkline.gateway.commands.sessions import list_sessions, name_session, resume, search
+from trunkline.gateway.labels import plain_label
 from trunkline.gateway.roles import ACTS, may
 from trunkline.gateway.sentences import describe_command, describe_purpose, describe_role, say
-from trunkline.gateway.state import codes, people, usage
+from trunkline.gateway.state import codes, inbox, people, usage
 
 
 async def start(context: CommandContext) -> str:
@@ -22,7 +23,7 @@ async def start(context: CommandContext) -> str:
             return told
     person = context.account.person
     name = person.name if person is not None and person.name else context.account.label
-    return say("welcome", context.language, name=name or "there")
+    return say("welcome", context.language, name=plain_label(name) or "there")
 
 
 async def show_help(context: CommandContext) -> str:
@@ -64,8 +65,11 @@ async def stop(context: CommandContext) -> str:
         return say("nothing_to_stop", context.language)
     if author != context.account.id and not may(context.account, "stop_others"):
         return say("stop_not_yours", context.language)
-    is_stopped = context.house.turns.stop(context.key)
-    return say("stopped" if is_stopped else "nothing_to_stop", context.language)
+    waiting = await context.house.database.read(lambda c: inbox.count_waiting(c, context.key))
+    if not context.house.turns.stop(context.key):
+        return say("nothing_to_stop", context.language)
+    told = "stopped" if not waiting else "stopped_one_waits" if waiting == 1 else "stopped_some_wait"
+    return say(told, context.language, count=waiting)
 
 
 async def status(context: CommandContext) -> str:
@@ -93,7 +97,7 @@ async def whoami(context: CommandContext) -> str:
     return say(
         "whoami",
         context.language,
-        name=label,
+        name=plain_label(label) or "?",
         role=describe_role(role, context.language),
         accounts=places,
     )
@@ -151,7 +155,7 @@ async def approve(context: CommandContext) -> str:
     )
     if isinstance(found, codes.Refused):
         return say("code_locked" if found.locked_until_ms else "code_wrong", context.language)
-    return say("approved", context.language, name=found.person.name or found.person.slug)
+    return say("approved", context.language, name=plain_label(found.person.name) or found.person.slug)
 
 
 async def allow(context: CommandContext) -> str:

@@ -192,10 +192,11 @@ def may_try(connection: Connection, session_id: int, *, urgent: bool) -> bool:
         fruitless += 1
     if urgent and fruitless < URGENT_TRIES:
         return True
-    since = connection.execute(
+    since: int = connection.execute(
         select(func.count()).where(turn.c.session_id == session_id, turn.c.id > rows[0].turn_id)
     ).scalar_one()
-    return int(since) >= LEAST_TURNS * 2 ** min(fruitless, MOST_DOUBLINGS)
+    wanted: int = LEAST_TURNS * 2 ** min(fruitless, MOST_DOUBLINGS)
+    return since >= wanted
 
 
 def used_tokens(connection: Connection, session_id: int, model: str) -> int | None:

@@ -26,6 +26,7 @@ from trunkline.gateway.state import (
 from trunkline.gateway.state.forgetting import Fact
 from trunkline.gateway.state.heard import erase_author
 from trunkline.gateway.state.messages import set_message_state
+from trunkline.gateway.state.outbox import is_private_answer_to
 from trunkline.gateway.state.records import Account, Person, SessionKey
 from trunkline.gateway.state.schema import (
     account,
@@ -119,7 +120,8 @@ def erase(
     for slug in slugs:
         _erase_owned(connection, slug)
     reminders.erase(connection, ids, slugs)
-    connection.execute(delete(home).where(home.c.person_id == who.id))
+    those = select(person.c.id).where(person.c.slug.in_(slugs))
+    connection.execute(delete(home).where(home.c.person_id.in_(those)))
     for table in (usage, code, room_member):
         connection.execute(delete(table).where(table.c.account_id.in_(ids)))
     asked = or_(link_request.c.asker_id.in_(ids), link_request.c.other_id.in_(ids))
@@ -180,7 +182,7 @@ def _erase_from_queues(connection: Connection, ids: Sequence[int], command_row: 
     direct = exists().where(theirs.c.platform == outbox.c.platform, theirs.c.chat == outbox.c.chat)
     own = and_(direct, ~is_room)
     _drop_files_sent(connection, own)
-    connection.execute(delete(outbox).where(own))
+    connection.execute(delete(outbox).where(or_(own, is_private_answer_to(ids))))
     mine = inbox.c.account_id.in_(ids)
     waits = connection.execute(select(inbox.c.id).where(mine)).scalars().all()
     files.drop(connection, attachment.c.inbox_id.in_(waits))

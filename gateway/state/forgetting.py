@@ -23,6 +23,7 @@ from trunkline.gateway.payloads import dump_inbound, dump_outbound, load_inbound
 from trunkline.gateway.state import fulltext, kv, notes, people
 from trunkline.gateway.state.journal import owner_of
 from trunkline.gateway.state.messages import rewrite_message, set_message_state
+from trunkline.gateway.state.outbox import is_private_answer_to
 from trunkline.gateway.state.schema import (
     account,
     compaction,
@@ -333,9 +334,12 @@ def _erase_from_outbox(connection: Connection, scope: PersonScope, fact: Fact) -
         .subquery()
     )
     is_room = exists().where(and_(room.c.platform == outbox.c.platform, room.c.chat == outbox.c.chat))
-    theirs = exists().where(and_(chats.c.platform == outbox.c.platform, chats.c.chat == outbox.c.chat))
-    connection.execute(update(outbox).where(theirs, ~is_room, outbox.c.state == "sent").values(payload=""))
-    waiting = select(outbox.c.id, outbox.c.payload).where(theirs, ~is_room, outbox.c.payload != "")
+    there = exists().where(and_(chats.c.platform == outbox.c.platform, chats.c.chat == outbox.c.chat))
+    asked = select(account.c.id).join(person, person.c.id == account.c.person_id)
+    private = is_private_answer_to(asked.where(person.c.slug == scope.person))
+    theirs = or_(and_(there, ~is_room), private)
+    connection.execute(update(outbox).where(theirs, outbox.c.state == "sent").values(payload=""))
+    waiting = select(outbox.c.id, outbox.c.payload).where(theirs, outbox.c.payload != "")
     for row in connection.execute(waiting).all():
         planned = load_outbound(row.payload)
         if fact.stands_in(planned.chunk.text):

@@ -84,6 +84,17 @@ def last_place(connection: Connection, account: AccountId) -> SessionKey | None:
     return None if row is None else SessionKey(*row)
 
 
+def has_written(connection: Connection, accounts: Sequence[AccountId]) -> bool:
+    """Whether one of these accounts wrote something that was ever stored."""
+    query = select(inbox.c.id).where(inbox.c.account_id.in_(accounts)).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def author_of(connection: Connection, row_id: int) -> AccountId | None:
+    found = connection.execute(select(inbox.c.account_id).where(inbox.c.id == row_id)).scalar_one_or_none()
+    return None if found is None else AccountId(found)
+
+
 def lease(connection: Connection, key: SessionKey, owner: str, now_ms: int) -> tuple[InboxRow, ...]:
     """Takes what is to be done next under a key; empty when nothing waits."""
     rows = next_batch(connection, key, now_ms)
@@ -168,6 +179,12 @@ def finish(connection: Connection, rows: Sequence[int], state: str, reason: str,
     values: dict[str, Any] = {"state": state, "reason": reason, "done_ms": now_ms}
     if not keeps_payload:
         values["payload"] = ""
+    connection.execute(update(inbox).where(_with_joined(rows)).values(**values))
+
+
+def set_aside(connection: Connection, rows: Sequence[int], reason: str, now_ms: int) -> None:
+    """Ends rows that nobody answers; what was said stays in them."""
+    values = {"state": "done", "reason": reason, "done_ms": now_ms}
     connection.execute(update(inbox).where(_with_joined(rows)).values(**values))
 
 

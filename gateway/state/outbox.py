@@ -6,13 +6,29 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Text,
+    and_,
+    cast,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 
-from trunkline.gateway.state.records import OutboxRow
+from trunkline.gateway.state.records import OutboxRow, SessionKey
 from trunkline.gateway.state.schema import account, inbox, outbox, person, turn
 
 NONCE_HOLDS_MS = 180_000
 """How long a platform is trusted to know a nonce again. Discord says "the past few minutes"."""
+PRIVATE = ":private"
+"""Ends the source of a command's answer that only its asker may see: `i:<inbox row>:private`."""
 FINDABLE_MS = 12 * 3600 * 1000
 """For how long what was being sent is looked for and sent again; later nobody waits for it any more."""
 
@@ -44,7 +60,8 @@ def plan(
 
     A preview keeps its row and its message id, and is edited to the final text, unless `shown` (payloads by
     place) says that it shows exactly that already; where only its buttons are others, its kind is `buttons`.
-    One that the answer has no use for is edited to `surplus`.
+    One that the answer has no use for is deleted; where the platform can't do that, `surplus` is put in its
+    place.
     One that may have arrived with this very text is `unknown` and stays so, unless the platform
     `repeats_safely`: nothing is sent twice. Returns whether there is such a one.
     """
@@ -81,7 +98,7 @@ def plan(
                 outbox.c.kind == "preview",
                 outbox.c.message_id.is_not(None),
             )
-            .values(kind="text", payload=surplus, state="planned")
+            .values(kind="delete", payload=surplus, state="planned")
         )
     return doubtful
 
@@ -92,7 +109,10 @@ def _same_but_buttons(one: str, other: str) -> bool:
 
 
 def _without_buttons(payload: str) -> object:
-    message = json.loads(payload)
+    try:
+        message = json.loads(payload)
+    except ValueError:
+        return payload  # nobody can read it: its sending will say so
     message.pop("buttons", None)
     return message
 
@@ -111,6 +131,12 @@ def drop_preview(connection: Connection, row_id: int) -> None:
 def find(connection: Connection, source: str, seq: int) -> OutboxRow | None:
     row = connection.execute(_of(source).where(outbox.c.seq == seq)).first()
     return None if row is None else _outbox_row(row)
+
+
+def is_private_answer_to(accounts: Any) -> ColumnElement[bool]:
+    """Whether a row is a private answer to one of these accounts (ids, or a select of them), wherever it is."""
+    sources = select(literal("i:") + cast(inbox.c.id, Text) + PRIVATE)
+    return outbox.c.source.in_(sources.where(inbox.c.account_id.in_(accounts)))
 
 
 def asked_by(connection: Connection, row_id: int) -> tuple[str, str]:
@@ -200,6 +226,23 @@ def replan_as_edit(connection: Connection, row_id: int, message_id: str) -> None
         update(outbox)
         .where(outbox.c.id == row_id)
         .values(state="planned", kind="text", message_id=message_id)
+    )
+
+
+def redirect(connection: Connection, row_id: int, place: SessionKey, payload: str) -> None:
+    """Plans a message that was refused for another chat of the same platform."""
+    where = {"tenant": place.tenant, "chat": place.chat, "thread": place.thread}
+    connection.execute(
+        update(outbox)
+        .where(outbox.c.id == row_id)
+        .values(payload=payload, state="planned", attempts=0, not_before_ms=0, **where)
+    )
+
+
+def replan_as_filler(connection: Connection, row_id: int) -> None:
+    """Edits a message that can't be deleted; where that is refused, too, it is left alone."""
+    connection.execute(
+        update(outbox).where(outbox.c.id == row_id).values(state="planned", kind="buttons", attempts=0)
     )
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, fun
 from trunkline.agent.scope import AccountId, PersonScope, Scope
 from trunkline.gateway.state import links
 from trunkline.gateway.state.records import Account, SessionKey
-from trunkline.gateway.state.schema import account, inbox, person, reminder, room, stream
+from trunkline.gateway.state.schema import account, inbox, outbox, person, reminder, room, stream
 
 Kind = Literal["text", "run"]
 KEEP_DONE_MS = 7 * 86_400_000
@@ -191,8 +191,11 @@ def all_of(connection: Connection, scope: PersonScope) -> tuple[Reminder, ...]:
 
 
 def erase(connection: Connection, accounts: Sequence[int], slugs: Sequence[str]) -> None:
-    """Removes what these accounts, or the person of these slugs, made."""
+    """Removes what these accounts, or the person of these slugs, made, and what was sent of it."""
     theirs = or_(reminder.c.account_id.in_(accounts), reminder.c.maker.in_(slugs))
+    for number in connection.execute(select(reminder.c.id).where(theirs)).scalars().all():
+        for source in (f"r:{number}:", f"d:r:{number}:"):
+            connection.execute(delete(outbox).where(outbox.c.source.startswith(source)))
     connection.execute(delete(reminder).where(theirs))
 
 

@@ -308,7 +308,7 @@ outbox = Table(
     Column("tenant", Text, nullable=False),
     Column("chat", Text, nullable=False),
     _text("thread"),
-    Column("kind", Text, nullable=False),  # preview, text, buttons, file, delete, delete
+    Column("kind", Text, nullable=False),  # preview, text, buttons, file, delete
     _text("payload"),  # the OutboundMessage as JSON
     _text("state", "planned"),  # planned, sending, sent, unknown, refused
     _text("message_id", None),

@@ -352,6 +352,38 @@ async def test_a_huge_result_is_bounded_and_says_so() -> None:
     assert content.endswith("\ufffd\ufffdend")
 
 
+async def test_a_long_result_that_stands_above_already_is_named_and_not_given_again() -> None:
+    async def read(given: Words, context: ToolContext) -> ToolResult:
+        return ToolResult("the whole page " * 200)
+
+    history = (
+        UserMessage("read it", "read it"),
+        AssistantMessage("", (ToolCall("c0-note", "note", arguments("page")),), "tool_calls"),
+        ToolMessage("c0-note", "note", "the whole page " * 200),
+        AssistantMessage("Done."),
+    )
+    model = ScriptedModel(calls(("note", arguments("page"))), text("ok"))
+    recorder = Recorder()
+
+    await run(model, turn(tool(run=read), history=history), recorder)
+
+    (again,) = recorder.results
+    assert again.content == "The same as an earlier result that stands above, unchanged (3,000 characters)."
+    assert [len(result.content) > 1000 for result in last_results(model)] == [True, False]
+
+
+async def test_a_short_result_is_given_as_often_as_it_comes() -> None:
+    model = ScriptedModel(calls(("note", arguments("a"))), calls(("note", arguments(" a"))), text("ok"))
+
+    await run(model, turn(tool(run=lambda given, context: _said("fine"))))
+
+    assert [result.content for result in last_results(model)] == ["fine", "fine"]
+
+
+async def _said(words: str) -> ToolResult:
+    return ToolResult(words)
+
+
 async def test_a_call_repeated_after_its_result_is_not_run_again() -> None:
     ran: list[str] = []
 

@@ -181,3 +181,40 @@ def test_nothing_changed_is_none() -> None:
 
 def test_a_store_that_cannot_be_read_is_not_told_as_removed() -> None:
     assert describe_changes(MemorySnapshot(user=("tea",)), MemorySnapshot(unreadable=("user",))) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "entries"),
+    [
+        ("likes tea\nlikes rye\nlives in Bern", ("likes tea", "likes rye", "lives in Bern")),
+        ("Food:\n  - tea\n  - rye\n    and more", ("Food:", "- tea", "- rye\n    and more")),
+        ("Food:\n\t* tea\n\t* rye", ("Food:", "* tea", "* rye")),
+        ("\ufeff- tea\r\n- rye\r\n", ("- tea", "- rye")),
+        ("- tea:\n  wrapped words\n  - green", ("- tea:\n  wrapped words\n  - green",)),
+    ],
+    ids=["small letters", "under a label", "tabs", "a mark and CRLF", "nested and wrapped"],
+)
+def test_one_fact_of_a_hand_written_file_can_go_without_the_rest(text: str, entries: tuple[str, ...]) -> None:
+    assert parse_entries(text).entries == entries
+
+
+def test_a_store_made_far_too_large_by_hand_does_not_fill_the_prompt() -> None:
+    snapshot = MemorySnapshot(user=tuple(f"fact number {number}" for number in range(20_000)))
+
+    block = render_blocks(snapshot, LIMITS)
+
+    assert len(block) < 6 * LIMITS.user_chars
+    assert "fact number 0\n" in block
+    assert "entries not shown: " in block
+    assert "file is far over its limit" in block
+    assert "a" * 100 not in render_blocks(MemorySnapshot(user=("a" * 100_000,)), LIMITS)
+
+
+def test_a_store_that_is_rewritten_whole_by_hand_is_told_entry_by_entry() -> None:
+    old = MemorySnapshot(user=tuple(f"the fact of the number {number}" for number in range(3_000)))
+    new = MemorySnapshot(user=tuple(f"The facts of the number {number}" for number in range(3_000)))
+
+    told = describe_changes(old, new)
+
+    assert told is not None
+    assert len(told.splitlines()) == 6_000

@@ -496,3 +496,28 @@ def test_a_process_killed_while_writing_leaves_the_old_or_the_new_text(tmp_path:
         assert path.read_text("utf-8") in (join_entries(["a" * 1_000]), join_entries(["b" * 1_000]))
         store = FileMemoryStore(tmp_path, MemoryLimits(), ListJournal())
         assert isinstance(asyncio.run(add(store, "after the crash")), Written)
+
+
+async def test_a_link_to_a_file_kept_elsewhere_stays_a_link(
+    store: FileMemoryStore, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "notes.md"
+    elsewhere.write_text("Likes tea.\n§\n")
+    path = store.path_of(ANA, "user")
+    path.parent.mkdir(parents=True)
+    path.symlink_to(elsewhere)
+
+    await add(store, "Likes rye.")
+
+    assert path.is_symlink()
+    assert elsewhere.read_text() == "Likes tea.\n§\nLikes rye.\n§\n"
+
+
+async def test_a_pipe_in_place_of_a_file_is_unreadable_and_holds_nobody_up(store: FileMemoryStore) -> None:
+    path = store.path_of(ANA, "user")
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+
+    async with asyncio.timeout(5):
+        assert (await store.read(ANA)).unreadable == ("user",)
+        assert failed(await add(store, "Likes rye.")).kind is FailureKind.UNREADABLE

@@ -75,7 +75,7 @@ model: {{name: emulated, tool_calls: native}}
 auxiliary: {{title: {{name: namer}}, session_search: {{name: namer}}}}
 platforms: {{web: {{port: 0}}}}
 memory: {{review_every: 0}}
-access: {{messages_per_minute: 0}}
+access: {{messages_per_minute: 0, welcome: false}}
 people:
 {people}
 rooms:

@@ -91,16 +91,21 @@ class Heard(list[Call]):
 
 
 class Soak:
-    def __init__(self, program: Installed, running: Running, messages: int) -> None:
+    def __init__(self, program: Installed, running: Running, messages: int, longest_s: float) -> None:
         self._program = program
         self._running = running
         self._messages = messages
+        self._until = time.monotonic() + longest_s
         self._asked = 0
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._answered: set[int] = set()
         self.samples: list[Held] = []
         self.doubled = 0
         self._looking = asyncio.Lock()
+
+    @property
+    def sent(self) -> int:
+        return self._asked
 
     @property
     def answered(self) -> int:
@@ -131,7 +136,7 @@ class Soak:
 
     async def _sit(self, seat: Seat, every: int, passed: Callable[[int], object]) -> None:
         said = 0
-        while self._asked < self._messages:
+        while self._asked < self._messages and time.monotonic() < self._until:
             self._asked += 1
             number = self._asked
             said += 1
@@ -236,19 +241,23 @@ def _settings() -> str:
 model: {{name: emulated, tool_calls: native}}
 platforms: {{web: {{port: 0}}}}
 memory: {{review_every: 0}}
+access: {{messages_per_minute: 0, welcome: false}}
 people:
 {people}
 """
 
 
-async def soak(folder: Path, messages: int, passed: Callable[[int], object] = lambda _: None) -> Outcome:
+async def soak(
+    folder: Path, messages: int, longest_s: float, passed: Callable[[int], object] = lambda _: None
+) -> Outcome:
+    """Ends after so many messages, or when the time is over."""
     (folder / "sitecustomize.py").write_text(COUNTING, encoding="utf-8")
     environment = {"PYTHONPATH": python_path(folder), COUNT_FILE: str(folder / COUNT_FILE)}
     async with installed_program(folder) as program:
         (program.home / "trunkline" / "config.yaml").write_text(_settings(), encoding="utf-8")
         async with program.running(**environment) as running:
             await connected(program)
-            run = Soak(program, running, messages)
+            run = Soak(program, running, messages, longest_s)
             run.listen()
             began = time.monotonic()
             await run.run(passed)
@@ -256,7 +265,7 @@ async def soak(folder: Path, messages: int, passed: Callable[[int], object] = la
             assert await running.terminate() == 0, running.logged
     quarter = max(len(run.samples) // 4, 1)
     return Outcome(
-        sent=messages,
+        sent=run.sent,
         answered=run.answered,
         doubled=run.doubled,
         seconds=round(seconds, 1),
@@ -274,12 +283,15 @@ def _middle(samples: Sequence[Held]) -> Held:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.soak", description=__doc__)
     parser.add_argument("--messages", type=int, default=100_000)
+    parser.add_argument("--longest-s", type=float, default=4 * 3600.0, help="end after so many seconds")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory() as folder, Progress(disable=options.json) as bar:
         task = bar.add_task("messages", total=options.messages)
-        outcome = asyncio.run(soak(Path(folder), options.messages, lambda done: bar.advance(task, done)))
+        outcome = asyncio.run(
+            soak(Path(folder), options.messages, options.longest_s, lambda done: bar.advance(task, done))
+        )
     figures = {"messages": outcome.sent, "answered": outcome.answered, "doubled": outcome.doubled}
     figures |= {"seconds": outcome.seconds}
     for name, held in (("first", outcome.first), ("last", outcome.last)):

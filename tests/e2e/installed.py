@@ -145,6 +145,7 @@ class Installed:
             "NO_COLOR": "1",
             "HTTPS_PROXY": self.proxy.url,
             "SSL_CERT_FILE": str(self.home / "authority.pem"),
+            **{name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
             **self.tokens,
             **changes,
         }

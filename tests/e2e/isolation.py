@@ -75,7 +75,7 @@ class Roster:
             "people": {one.name: {"role": one.role, **one.accounts} for one in self.people},
             "rooms": {f"{room.platform}/{room.chat}": {} for room in self.rooms},
             "skills": {"review_rounds": 0},  # a review of one place would ask in the middle of the next
-            "access": {"messages_per_minute": 0},
+            "access": {"messages_per_minute": 0, "welcome": False},
         }
 
     @property
@@ -459,6 +459,8 @@ CLI: Mapping[str, tuple[str, ...] | ReadsNothing] = {
     "setup": ReadsNothing("writes the settings"),
     "run": ReadsNothing("starts the platforms; each is a place of the matrix"),
     "chat": ReadsNothing("is a direct chat; the terminal's sessions are planted like all others"),
+    "mcp list": ReadsNothing("lists the tool servers of the settings"),
+    "mcp check": ReadsNothing("lists the tools of servers"),
     "people list": ReadsNothing("lists people and accounts for the operator, nothing they said"),
     "people approve": ReadsNothing("takes a code"),
     "people show": ReadsNothing("shows role and accounts for the operator, nothing anybody said"),

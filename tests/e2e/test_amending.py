@@ -248,6 +248,37 @@ async def test_retry_puts_another_answer_in_the_place_of_the_last(world: World, 
     assert "tell me a joke" in said[-1]["content"]
 
 
+@pytest.mark.parametrize("platform", PLATFORMS)
+async def test_a_shorter_answer_at_a_retry_leaves_nothing_of_the_longer_one(
+    world: World, platform: str
+) -> None:
+    """Three messages and a file become one message."""
+    chat = Chat(world, platform)
+    long = "\n\n".join(f"Paragraph {number} " + "of many words " * 60 for number in range(40))
+    async with world.running():
+        world.answer(long, "In short: yes.")
+        await chat.ask("explain")
+        await eventually(lambda: _has_file(world, platform))
+        await settled(world, 1)
+        await chat.say("!retry" if platform == "slack" else "/retry")
+        await chat.reads("In short: yes.")
+        await eventually(lambda: _is_alone(chat))
+
+    assert chat.texts == ["In short: yes."]
+
+
+async def _has_file(world: World, platform: str) -> bool:
+    with database(world) as state:
+        rows = await state.read(
+            lambda c: c.execute(select(outbox.c.state).where(outbox.c.kind == "file")).scalars().all()
+        )
+    return rows == ["sent"]
+
+
+async def _is_alone(chat: Chat) -> bool:
+    return len(chat.texts) == 1
+
+
 async def test_retry_with_a_model_asks_that_one(world: World) -> None:
     chat = Chat(world, "telegram")
     async with world.running(models=["sturdy"]):

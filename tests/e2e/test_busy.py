@@ -61,6 +61,22 @@ async def test_what_must_never_wait_is_answered_while_a_turn_runs(world: World) 
     assert not [text for text in world.telegram.texts(ANA_TELEGRAM) if "At last." in text]
 
 
+async def test_stop_ends_the_running_answer_and_says_what_comes_next(world: World) -> None:
+    async with world.running(agent={"busy": "queue"}):
+        world.model.then(Reply("Never.", delay_s=60), Reply("Second."), Reply("Third."))
+        await world.ana_on_telegram("one")
+        await world.model.wait_for(lambda: world.model.requests)
+        await world.ana_on_telegram("/queue two")
+        await world.ana_on_telegram("/queue three")
+        await world.telegram.wait_for(lambda: len(world.telegram.texts(ANA_TELEGRAM)) == 2)
+        await world.ana_on_telegram("/stop")
+        await world.telegram_shows("Stopped. I go on with the 2 messages that came meanwhile.")
+        await world.telegram_shows("Third.")
+
+    answers = [text for text in world.telegram.texts(ANA_TELEGRAM) if text in ("Second.", "Third.")]
+    assert answers == ["Second.", "Third."]
+
+
 async def test_stop_during_a_tool_ends_it_and_the_conversation_stays_whole(world: World) -> None:
     folder = world.home / "memories" / "ana"
     folder.mkdir(parents=True)

@@ -45,7 +45,7 @@ async def test_a_home_is_chosen_in_a_direct_chat_only(world: World) -> None:
     async with world.running():
         room = world.discord.general
         await world.discord.channel_message(room, world.ana_discord, "/sethome", mention=True)
-        await world.discord_shows("That is private: ask me in a direct message.", room)
+        await world.discord_shows("That is private: ask me in a direct message", room)
         await world.ana_on_telegram("/sethome off")
         await world.telegram_shows("You have no chosen home any more")
 

@@ -1,6 +1,7 @@
 """What other gateways fell into, over the whole house: strangers' files, long streams, mass mentions."""
 
 import re
+import time
 
 import pytest
 
@@ -68,3 +69,27 @@ async def test_the_same_update_told_three_times_over_a_restart_is_one_turn(world
     answers = [text for text in telegram.texts(ANA_TELEGRAM) if text in ("Once.", "Twice.")]
     assert answers == ["Once.", "Twice."]
     assert len(world.model.requests) == 2
+
+
+async def test_a_fast_stream_is_shown_at_the_pace_of_each_platform(world: World) -> None:
+    """Fifty pieces of text in a second, for three seconds, on all three at once."""
+    words = " ".join(f"word{number}" for number in range(150))
+    slack_chat = world.slack.workspace.direct_channel(ANA_SLACK).id
+    world.model.responder = lambda _: Reply(words, chunk_chars=7, chunk_delay_s=0.02)
+    async with world.running():
+        began_s = time.monotonic()
+        await world.ana_on_telegram("go on")
+        await world.ana_on_discord("go on")
+        await world.ana_on_slack("go on")
+        await world.telegram_shows("word149")
+        await world.discord_shows("word149")
+        await world.slack.wait_for(lambda: any("word149" in text for text in world.slack.texts(slack_chat)))
+        took_s = time.monotonic() - began_s
+
+    edits = {
+        1.0: len(world.telegram.calls_of("editMessageText")),
+        1.2: len(world.discord.calls_of("edit_message")),
+        1.5: len(world.slack.calls_of("chat.update")),
+    }
+    for interval_s, count in edits.items():
+        assert 1 <= count <= took_s / interval_s + 1  # the last one, with the whole text, doesn't wait

@@ -75,7 +75,7 @@ class World:
                 "bo": {"name": "Bo", "telegram": BO_TELEGRAM, "discord": self.bo_discord},
             },
             "rooms": {f"discord/{self.discord.general}": {}},
-            "access": {"messages_per_minute": 0},
+            "access": {"messages_per_minute": 0, "welcome": False},
             "shutdown": {"grace": 5},
         }
         return parse_config(self.home, settings | changes, self.environment)

@@ -56,6 +56,7 @@ class DiscordGateway:
         self.token = token
         self.heartbeat_ms = 41_250
         self.content_allowed = True
+        self.acks = True
         self.sessions: dict[str, GatewaySession] = {}
         self.received: list[Json] = []
         self.frames: list[tuple[str, Json]] = []
@@ -99,7 +100,7 @@ class DiscordGateway:
             self.received.append(payload)
             self.spec_breaches("client", payload)
             match payload["op"]:
-                case 1:
+                case 1 if self.acks:
                     await connection.send({"op": ACK, "d": None, "s": None, "t": None})
                 case 2:
                     await self._identify(connection, payload["d"])

@@ -2,7 +2,7 @@
 
 Where the real server has models draw conclusions and answer, this concludes each sentence of an observed peer
 at once, and answers with the conclusions it has, or with what a test has put into `answers`; while
-`may_answer` is cleared it thinks.
+`may_answer` is cleared it thinks, but for `free_answers`.
 """
 
 import asyncio
@@ -57,6 +57,7 @@ class HonchoEmulator(ProviderServer):
         self.workspaces: dict[str, Workspace] = {}
         self.answers: deque[str] = deque()
         self.linger = 0
+        self.free_answers = 0
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self._going: dict[str, int] = defaultdict(int)
@@ -287,7 +288,10 @@ class HonchoEmulator(ProviderServer):
     async def _chat(self, request: web.Request) -> web.Response:
         await self._body(request, "chat")
         texts = [one["content"] for one in self._at(request).conclusions.values()]
-        await self.may_answer.wait()
+        if self.free_answers:
+            self.free_answers -= 1
+        else:
+            await self.may_answer.wait()
         answer = self.answers.popleft() if self.answers else "\n".join(dict.fromkeys(texts))[:2_000]
         return web.json_response({"content": answer or None})
 

@@ -176,7 +176,8 @@ class EmbeddingsEmulator(ProviderServer):
 
     def _vector(self, text: str) -> list[float]:
         vector = [0.0] * self.dimensions
-        for word in words(text) or {""}:
+        signs = {sign for sign in text if "\u3040" <= sign <= "\u9fff"}
+        for word in words(text) | signs or {""}:
             vector[zlib.crc32(word.encode()) % self.dimensions] += 1.0
         length = math.sqrt(sum(part * part for part in vector))
         return [part / length for part in vector]

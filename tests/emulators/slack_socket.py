@@ -44,6 +44,7 @@ class SocketMode:
         self.deliveries: list[Delivery] = []
         self.connections = 0
         self.silent = False
+        self.pongs = True
         self.waits_for_socket = True
         self._tickets: set[str] = set()
         self._by_envelope: dict[str, Delivery] = {}
@@ -61,7 +62,7 @@ class SocketMode:
         if ticket not in self._tickets:
             return web.Response(status=403, text="this ticket was used or never given")
         self._tickets.discard(ticket)
-        socket = web.WebSocketResponse(autoping=True)
+        socket = web.WebSocketResponse(autoping=self.pongs)
         await socket.prepare(request)
         self.connections += 1
         if not self.silent:

@@ -53,7 +53,7 @@ class SmallHouse:
             "memory": {"review_every": 0},
             "auxiliary": {"title": {"name": "namer", "base_url": self.namer.base_url}},
             "database": {"url": self.url},
-            "access": {"messages_per_minute": 0},
+            "access": {"messages_per_minute": 0, "welcome": False},
             "shutdown": {"grace": 5},
         }
         secrets = {"TELEGRAM_BOT_TOKEN": self.telegram.token, "OPENAI_API_KEY": "sk-emulated-0000000000"}

@@ -2,6 +2,7 @@
 
 import io
 import os
+from typing import Any
 
 import docx
 import openpyxl
@@ -65,6 +66,26 @@ async def test_a_model_that_takes_no_pictures_is_told_so_and_the_person_once(
     assert "can't be shown to you" in house.last_user()
     known = StoreSight(house.database)
     assert await known.recall(house.model.base_url, "emulated") is False
+
+
+async def test_a_picture_that_the_endpoint_refuses_does_not_end_the_conversation(
+    sqlite_house: SmallHouse,
+) -> None:
+    """Its beginning is a picture's, the rest is not; the model takes others."""
+
+    def answer(body: dict[str, Any]) -> Reply:
+        if pictures_of(body):
+            return Reply(status=400, text="You uploaded an unsupported image. Check its format.")
+        return Reply("I can't make it out." if "first" in str(body["messages"][-1]) else "Still here.")
+
+    sqlite_house.model.responder = answer
+    async with sqlite_house.running() as house:
+        await house.telegram.direct_message(ANA, "first", media=house.telegram.photo(PNG))
+        await house.shows("I can't make it out.")
+        await house.say("second")
+        await house.shows("Still here.")
+    known = StoreSight(house.database)
+    assert await known.recall(house.model.base_url, "emulated") is None
 
 
 async def test_a_model_set_to_see_nothing_is_never_sent_a_picture(sqlite_house: SmallHouse) -> None:

@@ -75,13 +75,15 @@ async def test_a_preview_that_shows_the_final_text_needs_no_call(database: Datab
     assert await rows(database) == [("whole", "sent", "10")]
 
 
-async def test_a_preview_message_that_the_answer_has_no_use_for_is_emptied(database: Database) -> None:
+async def test_a_preview_message_that_the_answer_has_no_use_for_is_deleted(database: Database) -> None:
     await preview(database, 0, "half", "10")
     await preview(database, 1, "a link half written", "11")
 
     await plan(database, "whole", surplus="…")
 
     assert await rows(database) == [("whole", "planned", "10"), ("…", "planned", "11")]
+    kinds = await database.read(lambda c: list(c.execute(select(outbox_table.c.kind)).scalars()))
+    assert kinds == ["text", "delete"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What happens to a reminder at its hour. Every test gives the time itself."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import Connection, insert, select, update
@@ -18,14 +19,15 @@ from tests.gateway.reminder_rows import (
     room_of,
 )
 from tests.gateway.rows import add_person, direct_stream, leave, link_account
-from trunkline.agent.scope import AccountId
+from trunkline.agent.scope import AccountId, PersonId
 from trunkline.gateway.delivery import report_doubt
 from trunkline.gateway.payloads import load_inbound, load_outbound
 from trunkline.gateway.reminder_delivery import Fired, House, fire, send_elsewhere
 from trunkline.gateway.scheduled import is_run
 from trunkline.gateway.settings import FileSettings
-from trunkline.gateway.state import homes, outbox, people, reminders
+from trunkline.gateway.state import homes, links, outbox, people, reminders
 from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.links import Alias
 from trunkline.gateway.state.records import SessionKey
 from trunkline.gateway.state.reminders import Reminder
 from trunkline.gateway.state.schema import account, inbox, person, room, stream, usage
@@ -379,3 +381,51 @@ def test_one_that_may_not_have_arrived_is_said_again_with_a_word(sqlite_database
     sqlite_database.write_now(doubt)
 
     assert shown(sqlite_database)[1:] == [("chat of ana", "我的一条提醒可能没有送到，所以再发一次："), TEA]
+
+
+def test_one_from_the_web_page_comes_to_the_chosen_home_as_well(sqlite_database: Database) -> None:
+    def make(connection: Connection) -> int:
+        web = add_person(connection, "ana", "web")
+        owner = people.load_account(connection, AccountId(link_account(connection, "ana", "telegram")))
+        homes.choose(connection, owner, SessionKey("telegram", "bot", "home of ana"))
+        return direct(connection, web, "ana")
+
+    fired(sqlite_database, made(sqlite_database, make), DUE_MS, house("web", "telegram"))
+
+    assert shown(sqlite_database) == [("home of ana", "⏰ the tea"), TEA]
+
+
+def test_one_made_before_two_people_were_joined_still_comes(sqlite_database: Database) -> None:
+    def make(connection: Connection) -> int:
+        number = ana(connection)
+        add_person(connection, "kept")
+        one, kept = reminders.find(connection, number), people.find_person(connection, "kept")
+        assert one is not None
+        assert kept is not None
+        people.give_account(connection, one.account, kept.id, "link")
+        links.add_alias(connection, Alias(PersonId("ana"), kept.id, "pairing", (), (), ()), 1)
+        return number
+
+    fired(sqlite_database, made(sqlite_database, make), DUE_MS)
+
+    assert shown(sqlite_database) == [TEA]
+
+
+def test_who_leaves_for_good_leaves_nothing_of_it_in_what_was_sent_to_rooms(
+    sqlite_database: Database,
+) -> None:
+    one = made(sqlite_database, in_the_den)
+    fired(sqlite_database, one, DUE_MS)
+
+    sqlite_database.write_now(lambda c: reminders.erase(c, [one.account], ["bo"]))
+
+    assert shown(sqlite_database) == []
+
+
+def test_just_started_it_waits_for_the_chat_itself_however_late_it_is(sqlite_database: Database) -> None:
+    one = made(sqlite_database, with_home_on_discord)
+    stamp_ms = DUE_MS + DAY_MS
+    just_started = replace(house("discord"), since_ms=stamp_ms - 1000)
+
+    assert fired(sqlite_database, one, stamp_ms, just_started) is None
+    assert fired(sqlite_database, one, stamp_ms + 130_000, just_started) is not None

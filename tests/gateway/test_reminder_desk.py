@@ -1,7 +1,10 @@
 """Making, listing and cancelling reminders: who sees which, who may end which, and the bounds."""
 
+import json
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
+from pathlib import Path
+from zipfile import ZipFile
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -9,12 +12,16 @@ from sqlalchemy import Connection, select, update
 
 from tests.gateway.reminder_rows import DAY_MS, DUE_MS, ana, direct, in_room
 from tests.gateway.rows import add_person, add_session, direct_stream, link_account, person_scope, room_scope
+from trunkline.agent.memory.entries import MemoryLimits
+from trunkline.agent.memory.store import FileMemoryStore
 from trunkline.agent.scope import AccountId, Scope
 from trunkline.agent.tools.base import ToolContext
 from trunkline.agent.tools.remind import ReminderRefused, Wish
+from trunkline.gateway.exporting import export_person
 from trunkline.gateway.reminder_desk import MOST_WAITING, StoreReminderDesk
 from trunkline.gateway.state import erasure, homes, people, reminders, sessions, turns
 from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.journal import StoreJournal
 from trunkline.gateway.state.records import SessionKey
 from trunkline.gateway.state.schema import account, home, person, reminder, session
 
@@ -299,3 +306,27 @@ def test_the_home_is_the_chosen_chat_as_long_as_its_account_is_theirs(database: 
 
     assert database.write_now(work) == [last, chosen, None, last]
     assert database.read_now(lambda c: c.execute(select(session.c.chat)).scalar_one()) == "last"
+
+
+async def test_a_copy_of_ones_own_has_what_waits_and_what_came_and_nobody_elses(
+    tmp_path: Path, sqlite_database: Database
+) -> None:
+    def fill(connection: Connection) -> None:
+        number = ana(connection, text="the tea")
+        one = reminders.find(connection, number)
+        assert one is not None
+        reminders.move_on(connection, one, None, DUE_MS)
+        direct(connection, one.account, "ana", text="the milk", cron="0 8 * * *")
+        direct(connection, add_person(connection, "bo"), "bo", text="of bo")
+
+    sqlite_database.write_now(fill)
+    memory = FileMemoryStore(tmp_path, MemoryLimits(), StoreJournal(sqlite_database))
+    await export_person(sqlite_database, memory, (), person_scope("ana"), tmp_path / "ana.zip")
+
+    with ZipFile(tmp_path / "ana.zip") as archive:
+        kept = json.loads(archive.read("reminders.json"))
+    assert [(one["text"], one["rule"], one["state"]) for one in kept] == [
+        ("the tea", "", "done"),
+        ("the milk", "0 8 * * *", "waiting"),
+    ]
+    assert kept[0]["due"] == datetime.fromtimestamp(DUE_MS / 1000, UTC).isoformat()

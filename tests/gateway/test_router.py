@@ -27,6 +27,7 @@ SETTINGS = parse_settings(
     {
         "people": {"ana": {"role": "owner", "telegram": 100}, "bo": {"telegram": 101}},
         "rooms": {"telegram/-900": {}},
+        "access": {"welcome": False},
     }
 )
 
@@ -281,7 +282,9 @@ async def test_an_approved_stranger_is_told_where_they_wrote(database: Database)
 
 
 async def test_a_guest_who_has_used_up_the_day_is_told_so_once_and_starts_no_turn(database: Database) -> None:
-    open_house = parse_settings({"access": {"unknown": "open", "guest_daily_tokens": 1000}})
+    open_house = parse_settings(
+        {"access": {"unknown": "open", "guest_daily_tokens": 1000, "welcome": False}}
+    )
     first = await database.write(lambda c: store(c, direct("hi", user="666"), open_house, NOW))
     assert first.wake is not None
     guest = await database.read(lambda c: people.find_account(c, "telegram", "", "666"))

@@ -28,7 +28,13 @@ def is_waiting(connection: Connection) -> bool:
     return connection.execute(query).first() is not None
 
 
-async def test_a_reminder_made_by_a_command_comes_at_its_time(house: SmallHouse) -> None:
+def nothing_is_on_its_way(connection: Connection) -> bool:
+    query = select(outbox.c.id).where(outbox.c.state.in_(("planned", "sending"))).limit(1)
+    return connection.execute(query).first() is None
+
+
+async def test_a_reminder_made_by_a_command_comes_at_its_time(sqlite_house: SmallHouse) -> None:
+    house = sqlite_house
     async with house.running(**ZONE):
         await house.say("/remind in 1 second turn the *oven* off")
         await house.shows("I'll remind you today,")
@@ -107,7 +113,8 @@ async def test_in_a_room_it_is_for_everybody_there_and_its_maker_or_an_admin_can
         await house.shows("Cancelled: dinner", ROOM)
 
 
-async def test_the_model_makes_one_and_later_knows_that_it_came(house: SmallHouse) -> None:
+async def test_the_model_makes_one_and_later_knows_that_it_came(sqlite_house: SmallHouse) -> None:
+    house = sqlite_house
     async with house.running(**ZONE):
         house.call("remind", {"text": "Turn the oven off", "after": "1s"})
         house.answer("I'll tell you in a second.", "You're welcome.")
@@ -193,6 +200,7 @@ async def test_what_came_due_while_nobody_was_there_comes_late_once_and_says_so(
     async with house.running(**ZONE):
         await house.shows("what was due since then is left out")
         await house.shows("⏰ call Mum")
+        await house.comes_true(nothing_is_on_its_way)
     async with house.running(**ZONE):
         await house.say("/reminders")
         await house.shows("What waits")
@@ -220,6 +228,7 @@ async def test_killed_between_the_decision_and_the_sending_it_comes_once(sqlite_
 
     async with house.running(**ZONE):
         await house.shows("⏰ call Mum")
+        await house.comes_true(nothing_is_on_its_way)
         await house.say("/reminders")
         await house.shows("Nothing waits.")
 
@@ -306,3 +315,17 @@ async def test_a_run_wakes_its_session(sqlite_database: Database) -> None:
     await scheduler_at(sqlite_database, 2000, connected(sqlite_database), woken).fire_due()
 
     assert woken == [SessionKey("telegram", "bot", "chat of ana")]
+
+
+async def test_what_waits_for_its_platform_holds_no_other_up(sqlite_database: Database) -> None:
+    def fill(connection: Connection) -> None:
+        elsewhere = add_person(connection, "bo", "discord")
+        for _ in range(AT_ONCE + 1):
+            direct(connection, elsewhere, "bo", due_ms=1000)
+        ana(connection, due_ms=1001)
+
+    sqlite_database.write_now(fill)
+    delivery = connected(sqlite_database)
+
+    assert await scheduler_at(sqlite_database, 2000, delivery, []).fire_due() == 1
+    assert await scheduler_at(sqlite_database, 9_000_000, delivery, []).fire_due() == 0

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.agent.providers.bench_byterover import ByteRoverBench
-from tests.agent.providers.bench_hindsight import HindsightBench
+from tests.agent.providers.bench_hindsight import REAL, HindsightBench, RealHindsightBench
 from tests.agent.providers.bench_holographic import HolographicBench
 from tests.agent.providers.bench_honcho import HonchoBench
 from tests.agent.providers.bench_mem0 import Mem0Bench, Mem0LocalBench
@@ -20,7 +20,7 @@ BENCHES: tuple[type[Bench], ...] = (
     ByteRoverBench,
     RetainDbBench,
     SupermemoryBench,
-    HindsightBench,
+    *((HindsightBench, RealHindsightBench) if REAL else (HindsightBench,)),
     HonchoBench,
     Mem0Bench,
     Mem0LocalBench,

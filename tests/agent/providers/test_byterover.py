@@ -137,12 +137,27 @@ async def test_links_lead_nowhere(opened: Opened) -> None:
     assert await opened.bench.stored(BO) == [TEA]
 
 
-@pytest.mark.parametrize("one", ["../ana", "/etc/passwd", "trunkline/../../../x", "", "."])
-async def test_an_id_leads_out_of_no_tree(opened: Opened, one: str) -> None:
-    await opened.write(ANA, "w-1", after=TEA)
+async def test_an_id_leads_out_of_no_tree(opened: Opened, tmp_path: Path) -> None:
+    theirs = await opened.write(BO, "w-1", after=TEA)
+    outside = tmp_path / "outside.md"
+    outside.write_text(TEA)
+    await opened.write(ANA, "w-1", after="User rows.")
+    (tree(opened) / "link.md").symlink_to(outside)
+    up = f"../../../{bank_of(BO, 'trunkline')}/.brv/context-tree/{theirs}"
 
-    assert (await opened.call("byterover_forget", ANA, ids=[one])).is_error
-    assert await opened.bench.stored(ANA) == [TEA]
+    for one in (
+        up,
+        f"trunkline/../{up}",
+        str(outside.with_suffix("")),
+        "link",
+        "",
+        ".",
+        "x" * 290,
+        "茶" * 200,
+    ):
+        assert (await opened.call("byterover_forget", ANA, ids=[one])).is_error
+    assert outside.exists()
+    assert await opened.bench.stored(BO) == [TEA]
 
 
 def test_a_text_without_breaks_is_cut_all_the_same() -> None:

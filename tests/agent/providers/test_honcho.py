@@ -342,6 +342,21 @@ async def test_a_server_that_is_gone_is_down_and_not_broken(tmp_path: Path) -> N
     await provider.stop()
 
 
+async def test_passes_that_were_in_time_count(tmp_path: Path) -> None:
+    bench = HonchoWith(tmp_path)
+    bench.more = {"depth": 3, "cold_wait_s": 0.3}
+    async with bench.running():
+        opened = Opened(bench, bench.make())
+        await opened.write(ANA, "w-1", after=TEA)
+        bench.server.answers.extend(["Likes tea.", "Has sold the boat.", "Never comes."])
+        bench.server.free_answers = 2
+        bench.server.may_answer.clear()
+
+        assert (await opened.recall("breakfast", ANA))[:2] == ["Likes tea.", "Has sold the boat."]
+        bench.server.may_answer.set()
+        await opened.provider.stop()
+
+
 async def test_a_reading_that_takes_too_long_holds_up_no_turn(tmp_path: Path) -> None:
     bench = HonchoWith(tmp_path)
     bench.more = {"cold_wait_s": 0}

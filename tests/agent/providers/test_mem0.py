@@ -211,18 +211,24 @@ async def test_a_second_process_sees_that_it_is_in_use(local: Opened) -> None:
     await other.stop()
 
 
-async def test_other_vectors_than_it_was_filled_with_are_refused(tmp_path: Path) -> None:
-    class Other(Mem0LocalBench):
-        @property
-        def options(self) -> Mapping[str, object]:
-            return {**super().options, "embedder_model": "another"}
+class LocalWith(Mem0LocalBench):
+    """With options of the test's own."""
 
-    bench = Other(tmp_path)
+    more: Mapping[str, object] = {}
+
+    @property
+    def options(self) -> Mapping[str, object]:
+        return {**super().options, **self.more}
+
+
+async def test_other_vectors_than_it_was_filled_with_are_refused(tmp_path: Path) -> None:
+    bench = LocalWith(tmp_path)
     async with bench.running():
-        first = Opened(bench, Mem0LocalBench.make(_with_server(Mem0LocalBench(tmp_path), bench)))
+        first = Opened(bench, bench.make())
         await first.write(ANA, "w-1", after=TEA)
         await first.provider.stop()
 
+        bench.more = {"embedder_model": "another"}
         second = bench.make()
         with pytest.raises(ProviderLocked, match="by-words, 512 dimensions"):
             await second.check()
@@ -230,9 +236,20 @@ async def test_other_vectors_than_it_was_filled_with_are_refused(tmp_path: Path)
         assert await bench.stored(ANA) == [TEA]
 
 
-def _with_server(bench: Mem0LocalBench, other: Mem0LocalBench) -> Mem0LocalBench:
-    bench.server = other.server
-    return bench
+async def test_a_wrong_size_of_vectors_is_told_and_spoils_nothing(tmp_path: Path) -> None:
+    bench = LocalWith(tmp_path)
+    bench.more = {"embedder_dimensions": 64}
+    async with bench.running():
+        first = bench.make()
+        with pytest.raises(ProviderLocked, match="512 dimensions"):
+            await first.check()
+        await first.stop()
+
+        bench.more = {}
+        second = Opened(bench, bench.make())
+        await second.write(ANA, "w-1", after=TEA)
+        assert await second.recall("What is for breakfast?", ANA) == [TEA]
+        await second.provider.stop()
 
 
 async def test_an_embedder_must_be_named(tmp_path: Path) -> None:

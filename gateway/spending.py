@@ -1,0 +1,39 @@
+"""Nothing is asked of a model for somebody whose day's share is used up: looked at when a turn is to begin.
+
+The router looks when a message comes, before anything of it is fetched. What waited meanwhile, what is tried
+again, edited or queued is caught here.
+"""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from trunkline.adapters.base import Chunk, OutboundMessage
+from trunkline.gateway import budgets
+from trunkline.gateway.delivery import Destination
+from trunkline.gateway.opening import load_message, who_is
+from trunkline.gateway.payloads import dump_outbound
+from trunkline.gateway.sentences import say
+from trunkline.gateway.settings import FileSettings
+from trunkline.gateway.state import inbox, outbox
+from trunkline.gateway.state.records import InboxRow
+
+
+def refuse_unpaid(
+    connection: Connection,
+    rows: Sequence[InboxRow],
+    where: Destination,
+    settings: FileSettings,
+    stamp_ms: int,
+) -> bool:
+    """Ends rows for which nobody pays today, words kept, and says so once a day. Raises NotAdmitted."""
+    who = who_is(connection, rows[0], load_message(rows[0]))
+    today = budgets.look(connection, who.account, who.room, settings, stamp_ms)
+    if not today.is_spent:
+        return False
+    inbox.set_aside(connection, [row.id for row in rows], "budget", stamp_ms)
+    source, key = budgets.notice_of(today, who.account)
+    if outbox.find(connection, source, 0) is None:
+        told = OutboundMessage(where.to, Chunk(say(key, who.language)))
+        outbox.plan(connection, where.plan(source), [dump_outbound(told)], stamp_ms)
+    return True
