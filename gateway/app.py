@@ -145,6 +145,9 @@ async def serve(config: Config, prepared: Prepared = nullcontext) -> int:
         except Held:
             tell(f"Trunkline is already running with {config.home}. Stop that one first.")
             return FAILED
+        except PermissionError as error:
+            tell(f"{error}.")
+            return FAILED
         async with prepared(config) as ready:
             return await _serve(ready)
 

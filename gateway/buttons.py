@@ -13,7 +13,7 @@ from trunkline.agent.scope import AccountId
 from trunkline.gateway import admission, memory_approval
 from trunkline.gateway.commands.catalogue import BY_NAME
 from trunkline.gateway.sentences import say
-from trunkline.gateway.state import held, presses
+from trunkline.gateway.state import held, inbox, presses
 from trunkline.gateway.state.records import Account, Room
 
 STOP, RETRY = "stop", "retry"
@@ -78,4 +78,6 @@ def _of_turn(
         return say("button_not_yours", language)
     if found.is_running or not found.is_latest or RETRY not in BY_NAME:
         return say("button_over", language)
+    if inbox.is_retried(connection, found.key):
+        return say("retrying", language)  # pressed twice
     return replace(press, command=RETRY, text="")

@@ -135,8 +135,11 @@ class Compaction:
         seen = await self._database.read(lambda c: self._look(c, opened))
         if seen.is_spoilt:
             return seen.may_mend
-        tokens = await self._tokens(opened, seen.used)
         window = self._windows.known(self._name(opened.session))
+        asked = estimate_message(opened.user)
+        if seen.used is not None and window is not None and seen.used + asked <= FULL * window:
+            return False  # as of most turns, and the history needn't be gone through
+        tokens = await self._tokens(opened, seen.used)
         return seen.may_try and tokens >= SMALL_TOKENS and (window is None or tokens > FULL * window)
 
     async def fitted(self, opened: Opened) -> Opened:
@@ -206,6 +209,9 @@ class Compaction:
             seen = await self._database.read(lambda c: self._look(c, opened))
             if seen.is_spoilt or not seen.may_try:
                 return  # a spoilt note is made again before the next turn, when it is known to be wanted
+            known = self._windows.known(self._name(opened.session))
+            if seen.used is not None and known is not None and seen.used <= NEARLY_FULL * known:
+                return
             history = await self._database.read(
                 lambda c: resuming.load_conversation(c, opened.scope, opened.session)
             )

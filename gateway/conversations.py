@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Row, and_, select
 
 from trunkline.adapters.web.conversations import Conversation, Said
 from trunkline.agent.scope import PersonId, PersonScope
-from trunkline.gateway.state import deletion, files, session_titles
+from trunkline.gateway.state import deletion, files, fulltext, session_titles
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.schema import account, message, session, stream
 
@@ -63,7 +63,9 @@ class StoreConversations:
             return sum(deletion.delete_session(connection, streams, one).sessions for one in ids)
 
         if await self._database.write(write):
-            await deletion.leave_no_trace(self._database)
+            # What is deleted is overwritten where it lay; rewriting the whole file would hold everybody up.
+            await self._database.write(fulltext.forget_removed)
+            await self._database.empty_log()
 
     async def history(self, person: str, thread: str) -> tuple[Said, ...]:
         def read(connection: Connection) -> tuple[Said, ...]:

@@ -34,7 +34,7 @@ from trunkline.gateway.late_answers import send_late
 from trunkline.gateway.payloads import dump_outbound, load_inbound, load_outbound
 from trunkline.gateway.reminder_delivery import is_reminder, repeat_in_doubt, send_elsewhere
 from trunkline.gateway.sentences import say
-from trunkline.gateway.state import outbox
+from trunkline.gateway.state import gone, outbox
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.outbox import Plan
 from trunkline.gateway.state.records import OutboxRow
@@ -291,8 +291,10 @@ class Delivery:
         return 0.0
 
     async def _deliver(self, adapter: Adapter, row: OutboxRow) -> None:
-        await self._database.write(lambda c: outbox.mark_sending(c, row.id))
         outcome: Record
+        if not await self._database.write(lambda c: _begin(c, row)):
+            await self._record(lambda c: self._refuse_chat(c, row, "the chat could not be reached before"))
+            return
         try:
             receipt = await self._call(adapter, row)
         except AdapterError as error:
@@ -379,8 +381,17 @@ class Delivery:
         return work
 
     def _refuse_chat(self, connection: Connection, row: OutboxRow, reason: str) -> None:
+        gone.mark(connection, row, now_ms())
         outbox.refuse_chat(connection, row, reason)
         send_elsewhere(connection, row, self.render, now_ms())
+
+
+def _begin(connection: Connection, row: OutboxRow) -> bool:
+    """Marks the row as being sent; false, and nothing is done, where its chat is known to be gone."""
+    if gone.is_marked(connection, row):
+        return False
+    outbox.mark_sending(connection, row.id)
+    return True
 
 
 def _tried_since(row: OutboxRow) -> datetime | None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from trunkline.agent.memory.entries import count_chars, normalise
 from trunkline.agent.memory.operations import Operation
-from trunkline.agent.memory.outcomes import Failed, Written
+from trunkline.agent.memory.outcomes import Failed, FailureKind, Written
 from trunkline.agent.memory.scan import scan
 from trunkline.agent.memory.snapshot import MemorySnapshot
 from trunkline.agent.memory.store import MemoryStore
@@ -98,6 +98,7 @@ async def _join(
     choice: Choice,
 ) -> Joined | TooLong | Failed:
     kept, gone = PersonScope(wanted.kept.slug), PersonScope(wanted.gone.slug)
+    brought = await database.read(lambda c: links.former_slugs(c, gone.person))
     ours, theirs = await memory.read(kept), await memory.read(gone)
     plan = _plan(memory, ours, theirs, choice)
     if plan is None:
@@ -111,7 +112,8 @@ async def _join(
         writes += [outcome.journal_id] if isinstance(outcome, Written) else []
     for one in belongings:
         await one.join(kept.person, gone.person)
-    await database.write(lambda c: _move(c, wanted, theirs, writes, origin))
+    if not await database.write(lambda c: _move(c, wanted, brought, theirs, writes, origin)):
+        return Failed("memory", FailureKind.LOCKED, "one of the two was joined with somebody else meanwhile")
     await erase_memory(memory, gone)
     return Joined(plan.left_out)
 
@@ -139,10 +141,27 @@ def _plan(memory: MemoryStore, ours: MemorySnapshot, theirs: MemorySnapshot, cho
 
 
 def _move(
-    connection: Connection, wanted: Join, theirs: MemorySnapshot, writes: list[int], origin: WriteOrigin
-) -> None:
-    """The transaction of a join: accounts, journal and former names become the kept person's."""
+    connection: Connection,
+    wanted: Join,
+    brought: Sequence[PersonId],
+    theirs: MemorySnapshot,
+    writes: list[int],
+    origin: WriteOrigin,
+) -> bool:
+    """The transaction of a join: accounts, journal and former names become the kept person's.
+
+    Both sides may have said the last yes at once: the second finds it done. False, to be tried again, when
+    one of the two was joined with somebody else meanwhile: `brought` are those whom the one who goes had
+    taken in when `theirs` was read.
+    """
     kept, gone, stamp_ms = wanted.kept, wanted.gone, now_ms()
+    alias = links.find_alias(connection, gone.slug)
+    if alias is not None:
+        return alias.person_id == kept.id
+    if any(_is_gone(connection, person.slug) for person in (kept, gone)):
+        return False
+    if links.former_slugs(connection, gone.slug) != brought:
+        return False
     accounts = people.accounts_of(connection, gone.id)
     for account in accounts:
         people.give_account(connection, account.id, kept.id, "local" if account.source == "local" else "link")
@@ -163,6 +182,12 @@ def _move(
     links.add_alias(connection, alias, stamp_ms)
     people.change_person(connection, gone.id, suspended=True, source="joined")
     finish(connection, wanted.request, wanted.account, stamp_ms)
+    return True
+
+
+def _is_gone(connection: Connection, slug: PersonId) -> bool:
+    found = people.find_person(connection, slug)
+    return found is None or found.source == "joined"
 
 
 @dataclass(frozen=True, slots=True)

@@ -314,9 +314,7 @@ class Opening:
         if not session.prompt:
             session = self._make_prompt(connection, session, who, known, inbound)
         text = None if row.kind == "retry" else again.edited(past.text, inbound, self._mask(inbound.text))
-        new = again.repeat(
-            connection, row, inbound, past, session, who.scope, owner=self.owner, text=text
-        )
+        new = again.repeat(connection, row, inbound, past, session, who.scope, owner=self.owner, text=text)
         history = load_conversation(connection, who.scope, session)[:-1]
         return self._opened(new.row, session, who, new.inbound, history, new.user, ())
 

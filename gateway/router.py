@@ -24,7 +24,7 @@ from trunkline.gateway.labels import plain_label
 from trunkline.gateway.payloads import dump_inbound, dump_outbound
 from trunkline.gateway.sentences import say
 from trunkline.gateway.settings import FileSettings
-from trunkline.gateway.state import codes, heard, inbox, outbox, people, sessions
+from trunkline.gateway.state import codes, gone, heard, inbox, outbox, people, sessions
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.outbox import Plan
@@ -129,6 +129,7 @@ def store(
     """The transaction of one inbound message. `started_ms`: since when this process listens."""
     if inbox.is_known(connection, message.platform, message.tenant, message.key):
         return NOTHING
+    gone.clear(connection, message.platform, message.tenant, message.chat, message.thread or "")
     if message.moved_from is not None:
         people.move_room(connection, message.platform, message.realm, message.moved_from, message.chat)
         return NOTHING
@@ -262,7 +263,8 @@ def _welcome(connection: Connection, message: InboundMessage, account: Account, 
     """Who we are, before the first answer to somebody."""
     person = account.person
     name, source = (person.name if person is not None else "") or account.label, f"hi:{account.id}"
-    return _reply_once(connection, message, account, source, "welcome", stamp_ms, name=name or "there")
+    shown = plain_label(name) or "there"
+    return _reply_once(connection, message, account, source, "welcome", stamp_ms, name=shown)
 
 
 def _queued(message: InboundMessage) -> InboundMessage:

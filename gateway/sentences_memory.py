@@ -72,6 +72,10 @@ MEMORY_SENTENCES: dict[str, tuple[str, str]] = {
         "`/memory forget {number} transcript` removes those too.",
         "当时的对话里还有它（{count} 条消息）；`/memory forget {number} transcript` 可以一并删除。",
     ),
+    "memory_forget_skills": (
+        "It still stands in ways of working that I keep for you ({names}): ask me to take it out there.",
+        "我为你记下的做法（{names}）里还有它：可以让我在那里也删掉。",
+    ),
     "memory_redacted": (
         "Removed from the conversation: {count} messages.",
         "已从对话中删除 {count} 条消息。",

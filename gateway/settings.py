@@ -191,7 +191,7 @@ class AccountRef:
 
 
 class Budget(Section):
-    """What may be used in a day: tokens, and US dollars by the prices of the file. None: as much as it takes."""
+    """What may be used in a day: tokens, and US dollars by the file's prices. None: as much as it takes."""
 
     daily_tokens: int | None = Field(default=None, ge=1)
     daily_cost: float | None = Field(default=None, gt=0)

@@ -18,6 +18,7 @@ from trunkline.agent.tools.skills import render_page
 from trunkline.gateway.memory_approval import is_paused
 from trunkline.gateway.state import people, skills_told
 from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.forgetting import Fact
 from trunkline.gateway.state.schema import session
 
 PRIVATE = "This conversation is private, so nothing of it is kept, in no skill either."
@@ -87,6 +88,24 @@ def _refusal(connection: Connection, owner: Scope, origin: Origin) -> str | None
     else:
         person = people.load_account(connection, owner.asker).person
     return PAUSED if person is not None and is_paused(connection, person.slug) else None
+
+
+async def skills_that_tell(store: SkillStore, scope: PersonScope, fact: Fact) -> tuple[str, ...]:
+    """The names of a person's own skills in whose texts a fact stands."""
+    found = []
+    for skill in (await store.shelf(scope)).skills:
+        if skill.place == "own" and await _tells(store, scope, skill.name, fact):
+            found.append(skill.name)
+    return tuple(found)
+
+
+async def _tells(store: SkillStore, scope: PersonScope, name: str, fact: Fact) -> bool:
+    try:
+        page = await store.open(scope, name, None)
+        pages = [page, *[await store.open(scope, name, file.path) for file in page.files if file.is_text]]
+    except BadSkill:
+        return False
+    return any(fact.stands_in(one.text) for one in pages)
 
 
 # Naming a skill: `/name words`, also where a platform knows nothing of such a command.

@@ -59,6 +59,7 @@ CHECKS: tuple[Check, ...] = (
     outbound.every_text_is_cut_to_what_the_platform_takes,
     outbound.what_was_rendered_is_taken_as_it_is,
     outbound.an_edit_replaces_and_the_same_again_is_success,
+    outbound.a_deletion_takes_it_away_and_one_that_is_gone_is_success,
     outbound.a_name_makes_a_repeated_send_harmless,
     outbound.what_may_have_arrived_is_looked_for,
     outbound.nobody_is_called_by_what_a_model_wrote,

@@ -84,6 +84,19 @@ async def an_edit_replaces_and_the_same_again_is_success(bench: AdapterBench) ->
         assert "First words" not in texts
 
 
+async def a_deletion_takes_it_away_and_one_that_is_gone_is_success(bench: AdapterBench) -> None:
+    async with running(bench) as house:
+        await bench.write("hello")
+        message = rendered(house, await house.one(), "Not for long")
+        sent = await house.adapter.send(message)
+        try:
+            await house.adapter.delete(message.to, sent.message_id)
+        except Rejected:
+            unsupported()
+        await house.adapter.delete(message.to, sent.message_id)
+        assert "Not for long" not in [one.text for one in await bench.shown(message.to)]
+
+
 async def a_name_makes_a_repeated_send_harmless(bench: AdapterBench) -> None:
     """Where `Limits.nonce` claims it."""
     async with running(bench) as house:

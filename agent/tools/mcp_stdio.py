@@ -99,23 +99,29 @@ async def _write(
 
 
 async def _end(process: Process) -> None:
-    """Closes the server's input, then asks it to end, then kills it with all that it started."""
+    """Closes the server's input, then asks it to end, then kills it with all that it started.
+
+    When this is cancelled, too, nothing is left running.
+    """
     assert process.stdin is not None
     process.stdin.close()
-    for number in (None, signal.SIGTERM, signal.SIGKILL):
-        if number is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, number)
-        try:
-            async with asyncio.timeout(END_S):
-                await process.wait()
-            break
-        except TimeoutError:
-            continue
+    try:
+        for number in (None, signal.SIGTERM):
+            if number is not None:
+                _signal(process, number)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(END_S):
+                    await process.wait()
+                return
+    finally:
+        _signal(process, signal.SIGKILL)
+        # With output left unread it would stay open; nothing public closes it.
+        transport = getattr(process, "_transport", None)
+        if transport is not None:
+            transport.close()
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    """To the server and to what it started, as far as they live."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)  # what it left running
-    # With output left unread it would stay open; nothing public closes it.
-    transport = getattr(process, "_transport", None)
-    if transport is not None:
-        transport.close()
-        await asyncio.sleep(0)
+        os.killpg(process.pid, number)

@@ -190,6 +190,9 @@ async def _forget(desk: Desk, rest: str) -> str:
         parts.append(desk.say("redacted", count=done.redacted))
     if done.lines:
         parts.append(desk.say("forget_offer", count=done.lines, number=found[0].number))
+    if desk.context.house.skills is not None:
+        named = await skills_that_tell(desk.context.house.skills, desk.scope, Forgotten((found[0].text,)))
+        parts += [desk.say("forget_skills", names=", ".join(f"`{name}`" for name in named))] if named else []
     erased = await desk.context.house.erased(desk.scope, since_ms)
     parts += describe_erased(erased, desk.context.language)
     return " ".join(parts)

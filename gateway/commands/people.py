@@ -9,8 +9,8 @@ from trunkline.gateway.labels import plain_label
 from trunkline.gateway.linking import describe_account, shown_name
 from trunkline.gateway.roles import ROLE_ORDER, has_role
 from trunkline.gateway.sentences import describe_role, say
-from trunkline.gateway.state import codes, people
-from trunkline.gateway.state.records import Person
+from trunkline.gateway.state import codes, erasure, people
+from trunkline.gateway.state.records import Person, SessionKey
 
 OFF = frozenset({"off", "关"})
 GIVEN_ROLES = ROLE_ORDER[:-1]
@@ -86,7 +86,17 @@ async def block(context: CommandContext) -> str:
         key = "blocked" if blocked else "unblocked"
         return say(key, context.language, name=shown_name(person))
 
-    return await context.house.database.write(work)
+    told = await context.house.database.write(work)
+    for key in await context.house.database.read(lambda c: _silenced(c, slug)):
+        context.house.turns.stop(key)
+    return told
+
+
+def _silenced(connection: Connection, slug: str) -> tuple[SessionKey, ...]:
+    """Where somebody is being answered who may no longer talk."""
+    person = people.find_person(connection, slug)
+    owned = () if person is None else people.accounts_of(connection, person.id)
+    return erasure.running(connection, [one for one in owned if one.blocked])
 
 
 def _refused(person: Person | None, context: CommandContext) -> str | None:

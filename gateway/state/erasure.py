@@ -18,6 +18,7 @@ from trunkline.gateway.state import (
     files,
     forgetting,
     fulltext,
+    gone,
     links,
     people,
     provider_rows,
@@ -184,6 +185,9 @@ def _erase_from_queues(connection: Connection, ids: Sequence[int], command_row: 
     _drop_files_sent(connection, own)
     connection.execute(delete(outbox).where(or_(own, is_private_answer_to(ids))))
     mine = inbox.c.account_id.in_(ids)
+    places = select(inbox.c.platform, inbox.c.tenant, inbox.c.chat, inbox.c.thread).where(mine).distinct()
+    for place in connection.execute(places).all():
+        gone.clear(connection, *place)
     waits = connection.execute(select(inbox.c.id).where(mine)).scalars().all()
     files.drop(connection, attachment.c.inbox_id.in_(waits))
     connection.execute(

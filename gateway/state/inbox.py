@@ -293,6 +293,14 @@ def last_seen(
     return tuple(LastSeen(chat, thread, message_id) for (chat, thread), (_, message_id) in ordered)
 
 
+def is_retried(connection: Connection, key: SessionKey) -> bool:
+    """Whether the last answer under a key is asked for again already."""
+    query = select(inbox.c.id).where(
+        *is_of(key), inbox.c.kind == "retry", inbox.c.state.in_(("received", "leased"))
+    )
+    return connection.execute(query.limit(1)).first() is not None
+
+
 def count_waiting(connection: Connection, key: SessionKey) -> int:
     """How many messages under a key have not been begun."""
     query = select(func.count()).where(*is_of(key), inbox.c.state == "received", inbox.c.kind.in_(SAID))

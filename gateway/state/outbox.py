@@ -134,7 +134,7 @@ def find(connection: Connection, source: str, seq: int) -> OutboxRow | None:
 
 
 def is_private_answer_to(accounts: Any) -> ColumnElement[bool]:
-    """Whether a row is a private answer to one of these accounts (ids, or a select of them), wherever it is."""
+    """Whether a row is a private answer to one of these accounts (ids, or their select), wherever it is."""
     sources = select(literal("i:") + cast(inbox.c.id, Text) + PRIVATE)
     return outbox.c.source.in_(sources.where(inbox.c.account_id.in_(accounts)))
 

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, exists, or_, select, update
 
 from trunkline.gateway.state import files, notes, people, sessions
+from trunkline.gateway.state.inbox import is_of
 from trunkline.gateway.state.records import Account, Session, SessionKey
 from trunkline.gateway.state.schema import (
     account,
@@ -72,6 +73,7 @@ def erase(connection: Connection, session_id: int, now_ms: int) -> bool:
     notes.drop_of(connection, session_id)
     connection.execute(delete(message).where(message.c.session_id == session_id))
     connection.execute(update(inbox).where(inbox.c.turn_id.in_(turns)).values(payload=""))
+    _blank_unanswered(connection, session_id)
     waits = outbox.c.state.in_(("planned", "sending"))
     connection.execute(update(outbox).where(outbox.c.turn_id.in_(turns), ~waits).values(payload=""))
     _blank_replies(connection, session_id)
@@ -104,6 +106,17 @@ def erase_from_copy(connection: Connection, now_ms: int) -> None:
         turns = select(turn.c.id).where(turn.c.session_id == session_id)
         connection.execute(update(outbox).where(outbox.c.turn_id.in_(turns)).values(state="refused"))
         erase(connection, session_id, now_ms)
+
+
+def _blank_unanswered(connection: Connection, session_id: int) -> None:
+    """What came while the session lasted and was set aside without a turn of it keeps no words either."""
+    place = sessions.load(connection, session_id)
+    ended_ms = connection.execute(select(session.c.ended_ms).where(session.c.id == session_id)).scalar()
+    during = [inbox.c.received_ms >= place.started_ms]
+    if ended_ms is not None:
+        during.append(inbox.c.received_ms <= ended_ms)
+    set_aside = inbox.c.state.in_(("done", "failed", "dead", "noted"))
+    connection.execute(update(inbox).where(*is_of(place.key), *during, set_aside).values(payload=""))
 
 
 def _blank_replies(connection: Connection, session_id: int) -> None:

@@ -99,9 +99,7 @@ def set_prompt(connection: Connection, session_id: int, prompt: str, snapshot: s
 def choose_model(connection: Connection, key: SessionKey, model: str) -> bool:
     """Another model answers in the open session of a key, which ends its frozen prompt; false without one."""
     result = connection.execute(
-        update(session)
-        .where(*_is(key), session.c.ended_ms.is_(None))
-        .values(model=model, prompt_hash=None)
+        update(session).where(*_is(key), session.c.ended_ms.is_(None)).values(model=model, prompt_hash=None)
     )
     return result.rowcount > 0
 

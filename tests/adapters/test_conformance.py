@@ -17,6 +17,7 @@ ROOMS = {
     "what_is_private_is_shown_to_nobody_else",
 }
 HERE = ROOMS | {
+    "a_deletion_takes_it_away_and_one_that_is_gone_is_success",
     "an_edit_names_what_it_changes",
     "a_connection_that_breaks_is_made_again",
     "a_wrong_token_is_a_persons_to_mend",

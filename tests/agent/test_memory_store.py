@@ -498,9 +498,7 @@ def test_a_process_killed_while_writing_leaves_the_old_or_the_new_text(tmp_path:
         assert isinstance(asyncio.run(add(store, "after the crash")), Written)
 
 
-async def test_a_link_to_a_file_kept_elsewhere_stays_a_link(
-    store: FileMemoryStore, tmp_path: Path
-) -> None:
+async def test_a_link_to_a_file_kept_elsewhere_stays_a_link(store: FileMemoryStore, tmp_path: Path) -> None:
     elsewhere = tmp_path / "notes.md"
     elsewhere.write_text("Likes tea.\n§\n")
     path = store.path_of(ANA, "user")

@@ -18,6 +18,7 @@ model: {{name: emulated, tool_calls: native}}
 platforms: {{web: {{port: 0}}}}
 logs: {{level: debug}}
 shutdown: {{grace: 20}}
+access: {{welcome: false}}
 people:
   ana: {{role: owner, telegram: {ANA_TELEGRAM}, discord: {ANA_DISCORD}, slack: T0TEAM/{ANA_SLACK}}}
 """
@@ -146,6 +147,23 @@ async def test_when_told_to_end_it_finishes_the_answer_first(set_up: Installed) 
 
     for shown in (chats.on_telegram(), chats.on_discord(), chats.on_slack()):
         assert shown == ["A slow answer, all of it."]
+
+
+async def test_when_told_to_end_twice_it_goes_at_once_and_the_next_start_answers(set_up: Installed) -> None:
+    program, chats = set_up, Chats(set_up)
+    program.model.responder = lambda body: Reply("Never seen.", delay_s=120)
+    async with program.running() as running:
+        await program.connected()
+        await program.telegram.direct_message(ANA_TELEGRAM, "what is it?")
+        await program.model.wait_for(lambda: program.model.requests, DEADLINE_S)
+        async with asyncio.timeout(10):
+            assert await running.terminate_impatiently() == 1
+
+    program.model.responder = lambda body: Reply("The whole answer.")
+    async with program.running() as running:
+        await program.telegram.wait_for(lambda: "The whole answer." in chats.on_telegram(), DEADLINE_S)
+        assert await running.terminate() == 0
+    assert chats.on_telegram() == ["The whole answer."]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ platforms: {{web: {{port: 0}}}}
 shutdown: {{grace: 20}}
 people:
   ana: {{role: owner, telegram: {ANA_TELEGRAM}}}
+access: {{welcome: false}}
 """
 
 

@@ -27,6 +27,7 @@ logs: {{level: debug}}
 shutdown: {{grace: 20}}
 people:
   ana: {{role: owner, telegram: {ANA_TELEGRAM}, discord: {ANA_DISCORD}}}
+access: {{welcome: false}}
 """
 LONG = "\n\n".join(f"Paragraph {n} of an answer that needs more than one message." for n in range(100))
 

@@ -2,16 +2,19 @@
 
 import io
 import os
+import zipfile
 from typing import Any
 
 import docx
 import openpyxl
 import pptx
+import pypdf
 from PIL import Image
 
 from tests.emulators.base import Fault
 from tests.emulators.openai import Reply, pictures_of
 from tests.gateway.small_house import ANA, BO, SmallHouse
+from trunkline.gateway.documents import UNPACKED_BYTES
 from trunkline.gateway.file_store import FileStore
 from trunkline.gateway.file_sweep import sweep_dropped, sweep_strays
 from trunkline.gateway.state.deletion import delete_session, every_stream
@@ -75,7 +78,7 @@ async def test_a_picture_that_the_endpoint_refuses_does_not_end_the_conversation
 
     def answer(body: dict[str, Any]) -> Reply:
         if pictures_of(body):
-            return Reply(status=400, text="You uploaded an unsupported image. Check its format.")
+            return Reply(status=400, error="You uploaded an unsupported image. Check its format.")
         return Reply("I can't make it out." if "first" in str(body["messages"][-1]) else "Still here.")
 
     sqlite_house.model.responder = answer
@@ -194,6 +197,24 @@ async def test_the_text_of_a_document_reaches_the_model_and_not_the_transcript(
     assert not any(WORDS in row.content for row in stored)
 
 
+def locked_pdf() -> bytes:
+    document, made = pypdf.PdfWriter(), io.BytesIO()
+    document.add_blank_page(100, 100)
+    document.encrypt("secret", algorithm="RC4-128")
+    document.write(made)
+    return made.getvalue()
+
+
+def bomb() -> bytes:
+    """A word document of half a megabyte that unpacks to more than anybody should."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as packed:
+        with packed.open("word/document.xml", "w", force_zip64=True) as part:
+            for _ in range(UNPACKED_BYTES // 2**20 + 1):
+                part.write(bytes(2**20))
+    return made.getvalue()
+
+
 UNUSABLE = {
     "all.zip": (b"PK\x03\x04" + bytes(40), "I don't open archives"),
     "set-up.exe": (b"MZ" + bytes(200), "I don't read programs"),
@@ -202,7 +223,14 @@ UNUSABLE = {
     "empty.txt": (b"  \n", "no text in it"),
     "odd.bin": (bytes(range(256)), "files of this kind"),
     "film.mp4": (b"\x00\x00\x00\x18ftypmp42", "can't watch videos"),
+    "zero.txt": (b"", "no text in it"),
+    "locked.pdf": (locked_pdf(), "locked by a password"),
+    "bomb.docx": (bomb(), "unpacks to far too much"),
 }
+
+
+def is_told(house: SmallHouse, name: str, why: str) -> bool:
+    return any(name in text and why in text for text in house.telegram.texts(ANA))
 
 
 async def test_what_can_not_be_used_is_told_to_the_model_and_the_person_and_the_text_is_answered(
@@ -214,7 +242,7 @@ async def test_what_can_not_be_used_is_told_to_the_model_and_the_person_and_the_
             mime = "video/mp4" if name.endswith("mp4") else "application/octet-stream"
             media = house.telegram.document(content, name, mime, name)
             await house.telegram.direct_message(ANA, "keep this", media=media)
-            await house.shows(why)
+            await house.telegram.wait_for(lambda said=(name, why): is_told(house, *said))  # type: ignore[misc]
             assert "keep this" in house.last_user()
             assert f"[{name}: can't be used" in house.last_user()
 

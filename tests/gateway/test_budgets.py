@@ -10,7 +10,9 @@ SPENT = "用量已经用完"
 """Bo reads Chinese."""
 
 
-@pytest.mark.parametrize("way", ["/retry", "/queue and this", "/compress", "/a-skill please", "again", "edit"])
+@pytest.mark.parametrize(
+    "way", ["/retry", "/queue and this", "/compress", "/a-skill please", "again", "edit"]
+)
 async def test_no_way_of_asking_goes_past_a_share_that_is_used_up(way: str, sqlite_house: SmallHouse) -> None:
     house = sqlite_house
     async with house.running(access={"messages_per_minute": 0, "daily_tokens": 1}):

@@ -13,10 +13,13 @@ from sqlalchemy.engine import make_url
 from tests.emulators.base import Fault
 from tests.emulators.discord import DiscordEmulator
 from tests.emulators.telegram import TelegramEmulator
+from tests.gateway.inbound import direct
 from tests.gateway.lanes import ANA, BO, Lanes, discord_lanes, flood, refusal, telegram_lanes
 from tests.gateway.small_house import eventually
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.delivery import MAX_MESSAGES, MAX_NONCE_ATTEMPTS, Delivery, Line, nonce_of, payloads
+from trunkline.gateway.router import store
+from trunkline.gateway.settings import FileSettings
 from trunkline.gateway.state import outbox
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.migrate import migrate_now
@@ -239,6 +242,25 @@ async def test_a_chat_that_is_gone_is_not_tried_again_for_the_rest_of_an_answer(
     await on_telegram.become(*["refused"] * len(on_telegram.adapter.render("word " * 3000)))
 
     assert len(telegram.calls_of("sendMessage")) == 1
+
+
+async def test_a_chat_that_is_gone_is_left_alone_until_somebody_writes_there(
+    on_telegram: Lanes, telegram: TelegramEmulator
+) -> None:
+    await telegram.block(ANA)
+    await on_telegram.plan(on_telegram.to(ANA), "one")
+    await on_telegram.become("refused")
+    await on_telegram.plan(on_telegram.to(ANA), "two", source="n:2")
+    await on_telegram.plan(on_telegram.to(BO), "for Bo", source="n:3")
+    await on_telegram.become("refused", "refused", "sent")
+    assert len(telegram.calls_of("sendMessage")) == 2
+
+    await telegram.set_bot_membership(ANA, ANA, "kicked", "member")
+    said = replace(direct("back again", user=str(ANA)), tenant="bot")
+    await on_telegram.database.write(lambda c: store(c, said, FileSettings(), now_ms()))
+    await on_telegram.plan(on_telegram.to(ANA), "three", source="n:4")
+
+    await telegram.wait_for(lambda: "three" in telegram.texts(ANA))
 
 
 async def test_what_another_process_plans_is_found_by_the_sweep(

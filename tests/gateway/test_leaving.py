@@ -92,7 +92,8 @@ KNOWN: dict[str, Callable[[], dict[str, Any]]] = {
     "step": lambda: {"n": NUMBER},
     "memory_journal": LISTS,
     "outbox": lambda: {
-        "seq": NUMBER, "platform": "telegram", "tenant": "bot", "chat": BO, "payload": _said(), "kind": "text",
+        "seq": NUMBER, "platform": "telegram", "tenant": "bot", "chat": BO, "payload": _said(),
+        "kind": "text",
     },
     "inbox": lambda: {"platform": "telegram", "tenant": "bot", "chat": BO, "payload": ""},
     "session": lambda: {"platform": "telegram", "tenant": "bot", "chat": BO, "prompt_hash": None,
@@ -209,7 +210,9 @@ async def answered_in_the_room(house: Town) -> None:
     def work(connection: Connection) -> None:
         for state in ("planned", "sent", "refused"):
             key = SessionKey("telegram", "bot", "-900")
-            row = inbox.store(connection, Arrival(key, f"k{now_ms()}{state}", account.id, "command", "", 1), 1)
+            row = inbox.store(
+                connection, Arrival(key, f"k{now_ms()}{state}", account.id, "command", "", 1), 1
+            )
             said = OutboundMessage(ChatRef("-900"), Chunk(f"- {FACT}"), ephemeral=True, private=True)
             where = Plan(f"i:{row}:private", "telegram", "bot", "-900", "")
             plan_messages(connection, where, [dump_outbound(said)], now_ms())

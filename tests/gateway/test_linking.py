@@ -1,5 +1,6 @@
 """Linking: a code, a yes from both sides, one person; and apart again."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -337,3 +338,55 @@ async def test_the_name_shown_to_the_other_side_is_one_inert_line(tmp_path: Path
         assert "\n" not in shown
         assert "**The" not in shown
         assert "(101)" in shown
+
+
+async def test_a_last_yes_from_both_sides_at_once_joins_once(tmp_path: Path, sqlite_url: str) -> None:
+    async with town(tmp_path, sqlite_url) as house:
+        await house.let_in("Bo", "101")
+        await house.let_in("Bobby", "301", "discord")
+        await house.knows("bo", "Likes tea.")
+        await house.knows("bobby", "Has a dog.")
+        await house.type(f"/link {await code_of(house, '101')}", "301", "discord")
+        await house.type("/link yes", "101")
+
+        await asyncio.gather(
+            house.type("/link yes", "301", "discord"),
+            house.type("/link yes", "101"),
+            house.type("/link yes", "301", "discord"),
+        )
+
+        assert await house.known("bo") == ("Likes tea.", "Has a dog.")
+        assert await house.slug_of("301", "discord") == "bo"
+        assert "apart again" in await house.type("/link undo", "101")
+        assert await house.known("bobby") == ("Has a dog.",)
+
+
+async def test_two_joins_of_one_person_at_once_lose_nobody_and_no_memory(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    """Bo is joined with Cy by one account while Di is joined with Bo by the other."""
+    async with town(tmp_path, sqlite_url) as house:
+        for name, user in (("Bo", "101"), ("Cy", "102"), ("Di", "103")):
+            await house.let_in(name, user)
+            await house.knows(name.lower(), f"{name} likes tea.")
+        code = await code_of(house, "101")
+        await house.send(replace(command("link", code, user="301"), platform="discord"))
+        await house.send(replace(command("link", "yes", user="301"), platform="discord"))
+        await house.type("/link yes", "101")
+        await house.type(f"/link {await code_of(house, '102')}", "101")
+        await house.type("/link yes", "102")
+        other = await code_of(house, "301", "discord")
+        await house.type(f"/link {other}", "103")
+        await house.type("/link yes", "103")
+
+        told = await asyncio.gather(house.type("/link yes", "101"), house.type("/link yes", "301", "discord"))
+
+        assert any("one person now" in sentence or "joined" in sentence for sentence in told), told
+        holders = [await house.slug_of(user) for user in ("101", "102", "103")]
+        known: set[str] = set()
+        for slug in holders:
+            person = await house.person(str(slug))
+            assert person is not None
+            assert not person.suspended
+            known.update(await house.known(person.slug))
+        assert known >= {f"{name} likes tea." for name in ("Bo", "Cy", "Di")}

@@ -51,6 +51,17 @@ def test_a_process_that_was_killed_holds_nothing() -> None:
         pass
 
 
+def test_a_note_that_names_a_living_process_holds_nothing(tmp_path: Path) -> None:
+    """The number of a process that died may belong to another program by now."""
+    with other_process("secret") as process:
+        process.kill()
+    [note] = tmp_path.rglob("*.holder")
+    note.write_text(f"process {os.getppid()}", encoding="utf-8")
+
+    with claim("telegram", "secret", "me"):
+        assert note.read_text(encoding="utf-8") == "me"
+
+
 def test_the_lock_ends_with_its_context_even_if_it_is_still_referred_to() -> None:
     first = claim("telegram", "secret", "the first")
     with first:

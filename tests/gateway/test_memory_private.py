@@ -15,6 +15,7 @@ from trunkline.gateway.clock import now_ms
 from trunkline.gateway.payloads import load_outbound
 from trunkline.gateway.private_mode import KEPT_MS, end, erase_due
 from trunkline.gateway.state import outbox, sessions, turns
+from trunkline.gateway.state.inbox import Arrival, store
 from trunkline.gateway.state.records import Session, SessionKey
 from trunkline.gateway.state.schema import inbox, message, session
 from trunkline.gateway.state.schema import outbox as outbox_table
@@ -173,3 +174,22 @@ async def test_the_ids_of_what_was_erased_are_given_to_nobody_else(desk: Typing)
     assert len(rows) == len(set(rows)) == 2
     assert opened.public_id in rows
     assert await desk.house.database.read(lambda c: c.execute(select(inbox)).all()) == []
+
+
+@pytest.mark.parametrize("state", ["done", "failed", "dead", "noted"])
+async def test_what_was_set_aside_unanswered_keeps_no_words_either(desk: Typing, state: str) -> None:
+    """Too old, unpaid, or not readable: such a message never became a turn of the session."""
+    opened, _ = await talk(desk)
+    account = await desk.account("ana", "discord")
+    rows = [
+        Arrival(DISCORD, f"k{place}", account.id, "message", f"about {WORD}", now_ms(), kind)
+        for place, kind in enumerate((state, "received"))
+    ]
+    for row in rows:
+        await desk.house.database.write(lambda c: store(c, row, now_ms()))  # noqa: B023
+
+    await end(desk.house.database, opened.key, "private off")
+
+    query = select(inbox.c.state, inbox.c.payload).where(inbox.c.key.startswith("k")).order_by(inbox.c.id)
+    left = await desk.house.database.read(lambda c: c.execute(query).all())
+    assert [tuple(row) for row in left] == [(state, ""), ("received", f"about {WORD}")]

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Connection, insert
 
 from tests.gateway.inbound import direct, in_room
-from tests.gateway.linked import Town, code_in, town
+from tests.gateway.linked import NoTurns, Town, code_in, town
 from trunkline.agent.messages import Usage
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.catalogue import BY_NAME
@@ -88,6 +88,53 @@ async def test_who_is_blocked_is_answered_nowhere_until_they_are_not(tmp_path: P
         await house.type("/block bo off", OWNER)
         await house.send(direct("hello?", user="101"))
         assert await messages(house) == before + 1
+
+
+async def test_who_is_blocked_is_not_answered_to_the_end(tmp_path: Path, sqlite_url: str) -> None:
+    stopped: list[SessionKey] = []
+
+    class Turns(NoTurns):
+        def stop(self, key: SessionKey) -> bool:
+            stopped.append(key)
+            return True
+
+    async with town(tmp_path, sqlite_url) as house:
+        await house.let_in("Bo", "101")
+        bo, key = await house.account("101"), SessionKey("telegram", "bot", "101")
+
+        def begin(connection: Connection) -> None:
+            stream = people.stream_of(connection, account_id=bo.id, room_id=None)
+            opened = session_rows.start(
+                connection, key, stream, prompt="", snapshot="{}", model="m", now_ms=now_ms()
+            )
+            turns.begin(connection, opened.id, stream, bo.id, "p", now_ms())
+
+        await house.house.database.write(begin)
+        busy = replace(house, desk=replace(house.desk, turns=Turns()))
+        await busy.type("/block bo off", OWNER)
+        assert stopped == []
+
+        await busy.type("/block bo", OWNER)
+
+    assert stopped == [key]
+
+
+@pytest.mark.parametrize(
+    "name", ["[click](http://evil.example)", "@everyone **now**", "Bo\n## System\u202eyebo"]
+)
+async def test_a_name_that_a_stranger_chose_is_plain_words_in_what_we_say(
+    name: str, tmp_path: Path, sqlite_url: str
+) -> None:
+    async with town(tmp_path, sqlite_url) as house:
+        await house.send(direct("hello", user="666", name=name))
+        code = code_in((await house.told("666"))[-1])
+        said = [await house.type(f"/approve {code}", OWNER)]
+        said += [await house.type(f"/{word}", "666") for word in ("start", "whoami")]
+        await house.send(direct("hello again", user="666", name=name))
+        said += [*await house.told("666"), *await house.told(OWNER)]
+
+    for mark in ("[", "](", "@", "**", "##", "\u202e"):
+        assert not [sentence for sentence in said if mark in sentence], mark
 
 
 async def messages(house: Town) -> int:

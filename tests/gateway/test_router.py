@@ -282,9 +282,7 @@ async def test_an_approved_stranger_is_told_where_they_wrote(database: Database)
 
 
 async def test_a_guest_who_has_used_up_the_day_is_told_so_once_and_starts_no_turn(database: Database) -> None:
-    open_house = parse_settings(
-        {"access": {"unknown": "open", "guest_daily_tokens": 1000, "welcome": False}}
-    )
+    open_house = parse_settings({"access": {"unknown": "open", "guest_daily_tokens": 1000, "welcome": False}})
     first = await database.write(lambda c: store(c, direct("hi", user="666"), open_house, NOW))
     assert first.wake is not None
     guest = await database.read(lambda c: people.find_account(c, "telegram", "", "666"))

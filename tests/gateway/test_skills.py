@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from sqlalchemy import insert, select, update
 
 from tests.agent.skill_folders import put_skill, skill_text
@@ -291,3 +292,26 @@ async def test_the_weekly_round_waits_for_a_week_and_for_quiet_and_tells_the_per
     assert len(told) == 1
     assert "tea" in told[0]
     assert await database.read(lambda c: c.execute(select(inbox)).all()) == []
+
+
+async def test_a_skill_called_by_name_while_an_answer_runs_is_called_afterwards(
+    sqlite_house: SmallHouse,
+) -> None:
+    """A name in Chinese is no command to Telegram, so the call comes as a message like any other."""
+    house = sqlite_house
+    put_skill(skills_of(house).root_of(ANA_SCOPE), "周报", skill_text("周报", body="Ask which week."))
+    async with house.running(**QUICK):
+        lock = house.home / "memories/ana/USER.md.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock):
+            house.call("memory", {"action": "add", "target": "user", "content": "Ana likes tea."})
+            house.answer("Noted.", "Which week?")
+            await house.say("remember that I like tea")
+            await house.asked(1)
+            await house.say("/周报 please")
+            await house.comes_true(
+                lambda c: c.execute(select(inbox).where(inbox.c.state == "received")).all()
+            )
+        await house.shows("Which week?")
+
+    assert "the skill “周报” by its name" in house.last_user()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.agent.providers.conformance import ANA, BO, HERE, WHEN
 from tests.agent.providers.scripted import Scripted, Words
-from trunkline.agent.providers.base import ProviderDown, ProviderRefused
+from trunkline.agent.providers.base import Conversation, ProviderDown, ProviderRefused
 from trunkline.agent.providers.breaker import FAILURES_TO_OPEN, PAUSE_S
 from trunkline.agent.providers.dispatch import Dispatcher, Question
 from trunkline.agent.recall import CAP_CHARS, fence
@@ -283,6 +283,26 @@ async def test_the_persons_wish_comes_before_the_tool() -> None:
         wish.words = "This is private."
         refused = await call(dispatcher, "one_read")
         assert (refused.content, refused.is_error) == ("This is private.", True)
+
+
+class Hearing(Scripted):
+    """Notes what it is told of conversations that were made shorter."""
+
+    told: str = ""
+
+    async def on_compaction(self, summary: str, conversation: Conversation, scope: Scope) -> None:
+        self.told = summary
+
+
+async def test_the_note_on_a_long_conversation_is_told_unless_the_person_wishes_otherwise() -> None:
+    wish, hearing = Wish(on_writes="Memory is paused."), Hearing("one")
+    async with running([hearing], wish) as dispatcher:
+        await dispatcher.shortened("They spoke of boats.", HERE, ANA)
+        assert hearing.told == ""
+        wish.on_writes = None
+        await dispatcher.shortened("They spoke of boats. token ghp_" + "a1B2" * 9, HERE, ANA)
+        assert "boats" in hearing.told
+        assert "ghp_a1B2" not in hearing.told
 
 
 async def test_a_credential_is_not_kept_by_a_tool() -> None:
