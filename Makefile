@@ -19,7 +19,7 @@ endif
 # Several workers at once, how many is in tests/conftest.py. One, to debug: make test ARGS="-n0 tests/FILE"
 TEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: run install test check fix bench lock local clean
+.PHONY: run install test check fix bench lock local extra clean
 
 run: $(VENV)/run.stamp
 	@$(BIN)/trunkline run
@@ -47,6 +47,10 @@ bench: $(VENV)/dev.stamp
 
 # The server for model files, for `trunkline model try` and the tests that talk to a real model.
 local: $(VENV)/local.stamp
+
+# What an extra needs, such as make extra NAME=mcp
+extra: $(VENV)/run.stamp
+	$(INSTALL) 'trunkline[$(NAME)]'
 
 COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --custom-compile-command "make lock" $(LOCK_ARGS)

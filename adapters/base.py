@@ -92,6 +92,7 @@ class InboundMessage:
     names, the bot's own mention removed; for a command `command` is its name without the slash and
     `text` its argument. `edited_of` is the message id an edit or deletion is about; `version` counts
     edits (0 for the original, else the platform's edit stamp) and is part of the inbox key.
+    `mentions_others`: people or bots are called by name in it, and the bot is not.
     `moved_from` is the id a chat had before it became `chat` (Telegram's supergroups): all that is kept
     under the old id belongs to the new one.
     """
@@ -115,6 +116,7 @@ class InboundMessage:
     attachments: tuple[Attachment, ...] = ()
     reply_to: ReplyTo | None = None
     mentions_me: bool = False
+    mentions_others: bool = False
     edited_of: str | None = None
     album: str | None = None
     interaction: str | None = None

@@ -76,8 +76,8 @@ class _Open:
 
 
 class DiscordAdapter:
-    """`proxy` is the address of an HTTP proxy; `connector` makes the aiohttp connector all traffic uses. A
-    connection on which nothing comes for `silence_s`, which must be more than Discord's heartbeat, is renewed.
+    """`proxy` is the address of an HTTP proxy; `connector` makes the aiohttp connector all traffic uses. When
+    nothing comes for `silence_s`, which must be more than Discord's heartbeat, the connection is renewed.
 
     A chat is the top-level channel or the direct channel, a thread or forum post is the thread in it, and
     a private thread is a chat of its own under its own id. Links in answers are sent without previews:

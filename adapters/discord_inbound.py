@@ -229,6 +229,7 @@ class Normaliser:
             return None
         place = await self._locate(message.channel.id, direct=isinstance(message.channel, discord.DMChannel))
         reply_to = self._reply_to(message)
+        addressed = self._is_addressed(message, reply_to)
         return InboundMessage(
             platform=PLATFORM,
             tenant=str(self._own_id),
@@ -245,7 +246,8 @@ class Normaliser:
             event_id=str(message.id),
             attachments=tuple(_attachments(message)),
             reply_to=reply_to,
-            mentions_me=self._is_addressed(message, reply_to),
+            mentions_me=addressed,
+            mentions_others=not addressed and bool(message.mentions or message.raw_role_mentions),
         )
 
     def _warn_empty(self) -> None:

@@ -21,7 +21,7 @@ from trunkline.adapters.base import (
     Sender,
 )
 from trunkline.adapters.slack_buttons import emoji_of
-from trunkline.adapters.slack_text import NameOf, command_in, mentions, plain_text
+from trunkline.adapters.slack_text import NameOf, command_in, mentions, mentions_anybody, plain_text
 from trunkline.adapters.slack_wire import (
     WireCommand,
     WireFile,
@@ -177,6 +177,7 @@ class InboundReader:
             attachments=tuple(_attachment(file) for file in said.files if file.mode != "tombstone"),
             reply_to=self._reply_to(said) if in_thread else None,
             mentions_me=mentioned,
+            mentions_others=not mentioned and mentions_anybody(said.text),
         )
 
     def _text(self, said: WireMessage) -> str:

@@ -32,6 +32,10 @@ def mentions(text: str, user: str) -> bool:
     return re.search(rf"<@{re.escape(user)}(?:\|[^<>]*)?>", text) is not None
 
 
+def mentions_anybody(text: str) -> bool:
+    return re.search(r"<@[UWB][A-Z0-9]+(?:\|[^<>]*)?>", text) is not None
+
+
 def without_mention(text: str, user: str) -> str:
     """The text without `<@user>`, and without the gap or the comma it leaves."""
     mention = rf"<@{re.escape(user)}(?:\|[^<>]*)?>"

@@ -140,6 +140,7 @@ def _spoken(message: Message, event: str, me: Myself) -> tuple[InboundMessage, .
     if words is None or not (words.text or words.command or words.mentions_me or notes or attachments):
         return ()
     reply = _reply(message, me)
+    addressed = words.mentions_me or (reply is not None and reply.is_own)
     origin = message.forward_origin
     opening = [f"[forwarded from {_origin_name(origin)}]"] if origin is not None else []
     return (
@@ -159,7 +160,8 @@ def _spoken(message: Message, event: str, me: Myself) -> tuple[InboundMessage, .
             command=words.command,
             attachments=attachments,
             reply_to=reply,
-            mentions_me=words.mentions_me or (reply is not None and reply.is_own),
+            mentions_me=addressed,
+            mentions_others=not addressed and _mentions_anybody(message),
             album=message.media_group_id,
             language=_language(message.from_user),
         ),
@@ -379,6 +381,11 @@ def _names_me(entity: MessageEntity, label: str, me: Myself) -> bool:
     if entity.type == MessageEntityType.TEXT_MENTION:
         return entity.user is not None and entity.user.id == me.id
     return False
+
+
+def _mentions_anybody(message: Message) -> bool:
+    kinds = (MessageEntityType.MENTION, MessageEntityType.TEXT_MENTION)
+    return any(entity.type in kinds for entity in (*message.entities, *message.caption_entities))
 
 
 def _origin_name(origin: MessageOrigin) -> str:

@@ -135,7 +135,7 @@ async def summarise(
         part = next(_parts(turns[covered:], part_tokens))
         end = await _asked(model, _request(note, part, focus), deadline_s)
         if isinstance(end, ModelDone):
-            usage.append(CallUsage(PURPOSE, model.name, end.usage))
+            usage.append(CallUsage(PURPOSE, end.model or model.name, end.usage))
             written = _read(end)
             if written is not None:
                 note, covered = written, covered + len(part)

@@ -100,7 +100,7 @@ class _Turn:
                 yield self._ended(reason, said)
                 return
             spent = sum((call.usage for call in self._usage[spent_before:]), Usage())
-            await self._recorder.record_calls(self._step, said, spent)
+            await self._recorder.record_calls(self._step, said, spent, model=self._usage[-1].model)
             self._messages.append(said)
             cut = said.finish_reason == "length"
             async with aclosing(self._ran(said.tool_calls, cut=cut)) as calls:
@@ -169,7 +169,7 @@ class _Turn:
                 continued = True
                 notes = (AssistantMessage(self._shown), UserMessage(CUT_ANSWER, CUT_ANSWER))
                 continue
-            self._usage.append(CallUsage("turn", self._model.name, end.usage))
+            self._usage.append(CallUsage("turn", end.model or self._model.name, end.usage))
             said = self._said(end.message, continued=continued)
             self._outcome = ModelDone(said, end.usage)
             if said.text or said.tool_calls:

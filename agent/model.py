@@ -63,10 +63,14 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ModelDone:
-    """The call's whole message. `finish_reason` is stop, tool_calls, length or content_filter."""
+    """The call's whole message. `finish_reason` is stop, tool_calls, length or content_filter.
+
+    `model` is who answered where that isn't the client's own name: one that stood in for another.
+    """
 
     message: AssistantMessage
     usage: Usage
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ class TurnRecorder(Protocol):
     Raises `TurnLost` when another worker has taken the turn over; the loop must then stop at once.
     """
 
-    async def record_calls(self, step: int, message: AssistantMessage, usage: Usage) -> None:
+    async def record_calls(self, step: int, message: AssistantMessage, usage: Usage, *, model: str) -> None:
         """Commits an assistant message with its tool calls, before any of them runs."""
         ...
 

@@ -185,7 +185,7 @@ class Review:
                 if isinstance(event, ModelDone | ModelFailure):
                     end = event
         if isinstance(end, ModelDone):
-            self.usage.append(CallUsage(PURPOSE, self._model.name, end.usage))
+            self.usage.append(CallUsage(PURPOSE, end.model or self._model.name, end.usage))
         return end
 
 

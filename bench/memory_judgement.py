@@ -237,7 +237,7 @@ class _FirstStep:
     def __init__(self) -> None:
         self.calls: tuple[ToolCall, ...] = ()
 
-    async def record_calls(self, step: int, message: AssistantMessage, usage: Usage) -> None:
+    async def record_calls(self, step: int, message: AssistantMessage, usage: Usage, *, model: str) -> None:
         self.calls = message.tool_calls
         raise TurnLost
 

@@ -37,7 +37,9 @@ class NoArguments(BaseModel):
 class KeptNowhere:
     """A recorder for the loop alone; the whole way has the real one."""
 
-    async def record_calls(self, step: int, message: AssistantMessage, usage: Usage) -> None: ...
+    async def record_calls(
+        self, step: int, message: AssistantMessage, usage: Usage, *, model: str
+    ) -> None: ...
 
     async def record_results(
         self, step: int, results: Sequence[ToolMessage], *, last: bool = False

@@ -118,7 +118,7 @@ def _decide_room(
         or (message.reply_to is not None and message.reply_to.is_own)
         or message.kind is InboundKind.COMMAND
         or is_called(message.text, entry.wake_words)
-        or (bool(key.thread) and sessions.takes_part(connection, key))
+        or (bool(key.thread) and not message.mentions_others and sessions.takes_part(connection, key))
     )
     listens = entry.listen and not addressed and message.kind is InboundKind.MESSAGE
     return Admitted(account, room, key, addressed, listens)

@@ -30,6 +30,7 @@ from trunkline.adapters.base import (
 )
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.file_store import FileStore
+from trunkline.gateway.identity import LOCAL_PLATFORMS
 from trunkline.gateway.late_answers import send_late
 from trunkline.gateway.payloads import dump_outbound, load_inbound, load_outbound
 from trunkline.gateway.reminder_delivery import is_reminder, repeat_in_doubt, send_elsewhere
@@ -382,6 +383,11 @@ class Delivery:
 
     def _refuse_chat(self, connection: Connection, row: OutboxRow, reason: str) -> None:
         gone.mark(connection, row, now_ms())
+        if _may_leave_thread(row) and not (message := load_outbound(row.payload)).private:
+            # A locked or deleted thread: the words go to the chat it is in, where the same people read.
+            moved = replace(message, to=ChatRef(row.chat), reply_to=None, ephemeral=False)
+            outbox.leave_thread(connection, row.id, dump_outbound(moved), reason, now_ms())
+            return
         outbox.refuse_chat(connection, row, reason)
         send_elsewhere(connection, row, self.render, now_ms())
 
@@ -392,6 +398,11 @@ def _begin(connection: Connection, row: OutboxRow) -> bool:
         return False
     outbox.mark_sending(connection, row.id)
     return True
+
+
+def _may_leave_thread(row: OutboxRow) -> bool:
+    """Not where a thread is a room or a conversation of its own."""
+    return row.kind != "delete" and row.thread not in ("", row.chat) and row.platform not in LOCAL_PLATFORMS
 
 
 def _tried_since(row: OutboxRow) -> datetime | None:

@@ -147,6 +147,8 @@ def _refusal(asker: Account, other: Account) -> Refusal | None:
         return "nobody"
     if other.person is None:
         return None
+    if other.person.suspended:
+        return "nobody"
     if other.person.id == asker.person.id:
         return "same"
     _, gone = _kept_first(asker.person, other.person)

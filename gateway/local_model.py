@@ -26,6 +26,8 @@ from typing import IO
 import aiohttp
 from pydantic import BaseModel, ValidationError
 
+from trunkline.agent.extras import install_command
+
 LOOPBACK = "127.0.0.1"
 LISTENING = "listening on "
 STARTED_BY_PARENT = "--until-input-closes"
@@ -114,7 +116,7 @@ class LocalModelFailed(Exception):
 
 
 EXTRA_MISSING = (
-    "Serving a model file needs the extra `local`: run `pip install 'trunkline[local]'` (`make local` in a "
+    f"Serving a model file needs the extra `local`: run `{install_command('local')}` (`make local` in a "
     "checkout), then try again."
 )
 CPU_TOO_OLD = (

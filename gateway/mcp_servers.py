@@ -10,6 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from trunkline.agent.extras import install_command
 from trunkline.agent.scope import Scope
 from trunkline.agent.tools.base import Tool
 from trunkline.gateway.config import Config
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HOW_TO_INSTALL = "install it with `pip install 'trunkline[mcp]'`"
+HOW_TO_INSTALL = f"install it with `{install_command('mcp')}`"
 
 
 class McpServers:

@@ -2,10 +2,12 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from trunkline.agent.model import (
     FailureKind,
     ModelClient,
+    ModelDone,
     ModelEvent,
     ModelFailure,
     ModelRequest,
@@ -59,6 +61,9 @@ class FallbackModel:
                     ):
                         passed_on = True
                         break
-                    yield event
+                    if isinstance(event, ModelDone) and place > 0:
+                        yield replace(event, model=model.name)
+                    else:
+                        yield event
             if not passed_on:
                 return

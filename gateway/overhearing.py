@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from trunkline.adapters.base import InboundMessage
 from trunkline.agent.overheard import HeardLine, render_heard
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.state import heard
+from trunkline.gateway.state import heard, spent_today
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.records import SessionKey
 
@@ -23,10 +23,11 @@ LOOK_S = 600.0
 
 
 async def watch(database: Database) -> None:
-    """Ends what was heard over a day ago, again and again, until it is cancelled."""
+    """Ends what was heard, or is known of those who left, for over a day; until it is cancelled."""
     while True:
         try:
             await database.write(lambda c: heard.forget_old(c, now_ms()))
+            await database.write(lambda c: spent_today.forget_old(c, now_ms()))
         except DBAPIError as error:
             log.warning("what was heard is not looked at: %s", type(error).__name__)
         await asyncio.sleep(LOOK_S)

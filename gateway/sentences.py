@@ -202,9 +202,10 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     ),
     # Why a model call gave no answer
     f"model_{FailureKind.NOT_CONFIGURED}": (
-        "I have no language model yet, so I can't answer. The owner can set one with `trunkline setup`; "
-        "your message is kept.",
-        "我还没有语言模型，所以无法回答。主人可以用 `trunkline setup` 设置；你的消息已保存。",
+        "I have no language model yet, so I can't answer. The owner can set one with `trunkline setup`, or "
+        "try a small one with `trunkline model try`. Your message is kept: `/retry` answers it then.",
+        "我还没有语言模型，所以无法回答。主人可以用 `trunkline setup` 设置，或用 `trunkline model try` "
+        "试一个小模型。你的消息已保存：之后发送 `/retry` 就会回答。",
     ),
     f"model_{FailureKind.BAD_KEY}": (
         "The model refused my key. The owner can put a valid one in with `trunkline setup`.",

@@ -41,7 +41,7 @@ REMINDER_SENTENCES: dict[str, tuple[str, str]] = {
     ),
     "remind_which_half": (
         "Do you mean {first} or {second}? Write it so, please.",
-        "是上午还是下午？请写明，例如“上午9点”或“晚上9点”。",
+        "是 {first} 还是 {second}？请写明上午还是下午，例如“上午9点”。",
     ),
     "remind_which_week": (
         "Do you mean {first} or {second}? Write the date, please.",

@@ -67,6 +67,11 @@ TURN_SENTENCES: dict[str, tuple[str, str]] = {
         "从现在起这是一个新的分支。之前的对话保持原样，/sessions 里可以找到。",
     ),
     "branch_nothing": ("There is no conversation here to branch off.", "这里没有可以分出来的对话。"),
+    "model_none": ("none yet", "尚未设置"),
+    "model_missing": (
+        "There is no model yet. The owner can set one with `trunkline setup`.",
+        "还没有语言模型。主人可以用 `trunkline setup` 设置。",
+    ),
     "model_is": ("This conversation is answered by {model}.", "这个对话由 {model} 回答。"),
     "model_choices": ("`/model name` changes that: {models}.", "用 `/model 名称` 可以切换：{models}。"),
     "model_set": ("From now on {model} answers here.", "从现在起这里由 {model} 回答。"),

@@ -5,6 +5,8 @@ What a person or the operator does by command passes; the store behind decides a
 
 import re
 import unicodedata
+from collections.abc import AsyncIterator
+from contextlib import suppress
 
 from sqlalchemy import Connection, select
 
@@ -94,18 +96,22 @@ async def skills_that_tell(store: SkillStore, scope: PersonScope, fact: Fact) ->
     """The names of a person's own skills in whose texts a fact stands."""
     found = []
     for skill in (await store.shelf(scope)).skills:
-        if skill.place == "own" and await _tells(store, scope, skill.name, fact):
-            found.append(skill.name)
+        if skill.place == "own":
+            texts = [text async for text in _texts(store, scope, skill.name)]
+            found += [skill.name] if any(map(fact.stands_in, texts)) else []
     return tuple(found)
 
 
-async def _tells(store: SkillStore, scope: PersonScope, name: str, fact: Fact) -> bool:
+async def _texts(store: SkillStore, scope: PersonScope, name: str) -> AsyncIterator[str]:
+    """All that can be read of a skill; a picture in it can't."""
     try:
         page = await store.open(scope, name, None)
-        pages = [page, *[await store.open(scope, name, file.path) for file in page.files if file.is_text]]
     except BadSkill:
-        return False
-    return any(fact.stands_in(one.text) for one in pages)
+        return
+    yield page.text
+    for file in page.files:
+        with suppress(BadSkill):
+            yield (await store.open(scope, name, file.path)).text
 
 
 # Naming a skill: `/name words`, also where a platform knows nothing of such a command.

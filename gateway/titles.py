@@ -33,6 +33,8 @@ TITLE_TIMEOUT_S = 60.0
 TITLE_TOKENS = 1000
 """Room for a model that thinks before it writes; the title itself takes about ten."""
 PART_CHARS = 1500
+ECHO_CHARS = 20
+"""A shorter title may well be a word of the request by chance."""
 DELIVERY_LOOK_S = 0.25
 DELIVERY_LOOKS = 240
 
@@ -118,7 +120,7 @@ class Titles:
 
     async def _store(self, opened: Opened, end: ModelDone) -> None:
         title = read_title(end.message.text)
-        spent = (turns.Spent(PURPOSE, self._model.name, end.usage),)
+        spent = (turns.Spent(PURPOSE, end.model or self._model.name, end.usage),)
         session, scope = opened.session.public_id, opened.scope
         room_id = None if opened.room is None else opened.room.id
 
@@ -142,8 +144,13 @@ class Titles:
 
 
 def read_title(reply: str) -> str:
-    """The title in what a model replied: its first line without labels, quotation marks and markup."""
+    """The title in what a model replied: its first line without labels, quotation marks and markup.
+
+    Empty where it only repeats what it was asked for, as very small models do.
+    """
     line = next((line for line in reply.splitlines() if line.strip(_AROUND)), "").strip(_AROUND)
+    if len(line) >= ECHO_CHARS and line.casefold() in _SYSTEM.casefold():
+        return ""
     return _LABEL.sub("", line, count=1).strip(_AROUND) if _LABEL.match(line) else line
 
 

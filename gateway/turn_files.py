@@ -90,13 +90,13 @@ class TurnFiles:
         return await self._mouth.speak(outcome.answer)
 
     async def prepare(
-        self, opened: Opened, outcome: Outcome, where: Destination, voice: bytes | None
+        self, opened: Opened, outcome: Outcome, where: Destination, voice: bytes | None, model: str
     ) -> Answer:
-        """The answer with what is to be said about files, cut where it is too long for a chat."""
+        """The answer of `model` with what is to be said about files, cut where it is too long for a chat."""
         blind = ""
         notes = list(opened.notes)
-        if opened.user.pictures and not self._sees(opened.session.model) and outcome.state != "stopped":
-            blind = f"vision.told.{opened.account.id}:{opened.session.model}"
+        if opened.user.pictures and not self._sees(model) and outcome.state != "stopped":
+            blind = f"vision.told.{opened.account.id}:{model}"
             if await self._database.read(lambda c: kv.get_value(c, blind)) is None:
                 notes.append(say("pictures_unseen", opened.language))
         text = "\n\n".join(filter(None, [outcome.answer, *(notes if outcome.state != "stopped" else ())]))

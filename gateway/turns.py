@@ -327,9 +327,7 @@ class TurnRunner:
         )
         model = self._model_for(opened)
         room_id = None if opened.room is None else opened.room.id
-        recorder = StoreRecorder(
-            self._database, opened.row, room_id, model.name, self._mask, run.steering.take_in
-        )
+        recorder = StoreRecorder(self._database, opened.row, room_id, self._mask, run.steering.take_in)
         run.steering.observe(shown, preview, recorder)
         turn = run_turn(request, model=model, recorder=recorder, limits=self._limits)
         async with aclosing(turn) as events:
@@ -380,7 +378,7 @@ class TurnRunner:
     ) -> None:
         """The last message, the outbox plan, the inbox and the usage, in one transaction."""
         language = opened.language
-        answer = await self._files.prepare(opened, outcome, where, voice)
+        answer = await self._files.prepare(opened, outcome, where, voice, self._model_for(opened).name)
         chunks = answer.chunks
         if outcome.answer and not chunks:
             # Text that shows nothing, such as a lone zero-width space: as good as no answer.

@@ -1,4 +1,4 @@
-"""The first words that somebody hears from us who was let in beforehand, in the settings or by open access."""
+"""Who hears from us for the first time and was let in beforehand: in the settings, or by open access."""
 
 from sqlalchemy import Connection
 

@@ -154,10 +154,11 @@ class WebAdapter:
         async def receive(thread: str, posted: Posted, language: str) -> None:
             message = self._inbound(thread, posted, language)
             shown = posted.kind == "message"
+            cut_short = self._hub.ends_with_answer(thread)
             text = "\n".join(filter(None, (posted.text, *(f"📎 {one.name}" for one in self._files(posted)))))
             fresh = shown and self._hub.put(thread, posted.id, text, by_person=True)
             if message.command == "stop" and self._hub.is_typing(thread):
-                self._stops.asked(thread, self._hub.texts(thread))
+                self._stops.asked(thread, self._hub.texts(thread), cut_short=cut_short)
             committed = False
             try:
                 await deliver(message)

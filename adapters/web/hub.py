@@ -83,6 +83,11 @@ class Hub:
         """The messages of a conversation in their newest state, by id."""
         return {entry.id: entry.text for entry in self._log(thread).entries.values()}
 
+    def ends_with_answer(self, thread: str) -> bool:
+        """Whether the last message is none of the person's: while typing is on, the beginning of an answer."""
+        entries = self._log(thread).entries
+        return bool(entries) and not entries[next(reversed(entries))].by_person
+
     def forget(self, thread: str) -> None:
         """Drops a conversation; pages that follow it see nothing more of it."""
         log = self._logs.pop(thread, None)

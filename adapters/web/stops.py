@@ -10,6 +10,8 @@ from trunkline.adapters.base import OutboundMessage
 class _Stop:
     texts: Mapping[str, str]
     """The messages of the conversation as they were when it was asked for."""
+    cut_short: bool
+    """Whether the answer's beginning was among them: it will say by itself that it was stopped."""
     shows: bool = False
     """Whether one of them has changed since."""
     is_over: bool = False
@@ -22,8 +24,8 @@ class Stops:
     def __init__(self) -> None:
         self._stops: dict[str, _Stop] = {}
 
-    def asked(self, thread: str, texts: Mapping[str, str]) -> None:
-        self._stops[thread] = _Stop(texts)
+    def asked(self, thread: str, texts: Mapping[str, str], *, cut_short: bool) -> None:
+        self._stops[thread] = _Stop(texts, cut_short)
 
     def holds(self, thread: str, id: str, message: OutboundMessage) -> bool:
         """Whether a new message is kept back: it says that the stop was done, and comes once."""
@@ -48,7 +50,7 @@ class Stops:
         stop = self._stops.get(thread)
         if stop is None:
             return []
-        if stop.shows and not stop.held:
+        if stop.cut_short or (stop.shows and not stop.held):
             stop.is_over = True
             return []
         del self._stops[thread]

@@ -5,6 +5,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any
 
+from trunkline.agent.extras import install_command
 from trunkline.agent.providers.base import ProviderKind
 
 ENTRY_POINTS = "trunkline.memory_providers"
@@ -52,7 +53,7 @@ def missing_modules(kind: ProviderKind[Any]) -> tuple[str, ...]:
 
 def install_hint(kind: ProviderKind[Any]) -> str:
     """What to type for a provider whose extra is missing."""
-    return f"pip install 'trunkline[{kind.extra}]'"
+    return install_command(kind.extra)
 
 
 def _foreign() -> tuple[EntryPoint, ...]:

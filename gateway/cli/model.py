@@ -62,7 +62,11 @@ def try_small(
     if not try_small_model(interview, agreed=yes):
         raise Failure("The model is as it was.", ExitCode.FAILED)
     asyncio.run(_probed(loaded_config()))
-    console.print(f"Start with `{program()} run`, or talk right here with `{program()} chat`.")
+    console.print(
+        f"Start with `{program()} run` (stop it first where it runs), or talk right here with "
+        f"`{program()} chat`.",
+        soft_wrap=True,
+    )
 
 
 @app.command()

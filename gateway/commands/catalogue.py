@@ -79,7 +79,7 @@ async def status(context: CommandContext) -> str:
         "status",
         context.language,
         version=house.version,
-        model=house.model or "-",
+        model=house.model or say("model_none", context.language),
         platforms=", ".join(house.platforms()),
         busy=say(busy, context.language),
     )

@@ -21,6 +21,8 @@ from trunkline.gateway.commands.registry import CommandContext, Erased
 from trunkline.gateway.memory_control import MAX_UNDO, ORDER, Fact, Facts, MemoryControl, find, search
 from trunkline.gateway.sentences import describe_day, describe_place, say
 from trunkline.gateway.sentences_memory import as_written
+from trunkline.gateway.skills import skills_that_tell
+from trunkline.gateway.state.forgetting import Fact as Forgotten
 from trunkline.gateway.state.held import HeldWrite
 from trunkline.gateway.state.records import scope_of
 

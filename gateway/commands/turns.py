@@ -64,16 +64,18 @@ async def choose_model(context: CommandContext) -> str:
     """The model that answers in this conversation, or another one in its place."""
     house, wanted = context.house, context.argument.strip()
     named = ", ".join(f"`{name}`" for name in house.models)
+    if not house.model:
+        return say("model_missing", context.language)
     if not wanted:
         current = await house.database.read(lambda c: sessions.find_open(c, context.key))
         name = current.model if current is not None and current.model in house.models else house.model
-        told = [say("model_is", context.language, model=f"`{name or '-'}`")]
+        told = [say("model_is", context.language, model=f"`{name}`")]
         if len(house.models) > 1:
             told.append(say("model_choices", context.language, models=named))
         return " ".join(told)
     chosen = find_model(wanted, house.models)
     if chosen is None:
-        return say("model_unknown", context.language, name=_short(wanted), models=named or "-")
+        return say("model_unknown", context.language, name=_short(wanted), models=named)
     await house.database.write(lambda c: sessions.choose_model(c, context.key, chosen))
     return say("model_set", context.language, model=f"`{chosen}`")
 

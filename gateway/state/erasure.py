@@ -23,6 +23,7 @@ from trunkline.gateway.state import (
     people,
     provider_rows,
     reminders,
+    spent_today,
 )
 from trunkline.gateway.state.forgetting import Fact
 from trunkline.gateway.state.heard import erase_author
@@ -123,13 +124,15 @@ def erase(
     reminders.erase(connection, ids, slugs)
     those = select(person.c.id).where(person.c.slug.in_(slugs))
     connection.execute(delete(home).where(home.c.person_id.in_(those)))
-    for table in (usage, code, room_member):
+    _erase_usage(connection, ids)
+    for table in (code, room_member):
         connection.execute(delete(table).where(table.c.account_id.in_(ids)))
     asked = or_(link_request.c.asker_id.in_(ids), link_request.c.other_id.in_(ids))
     connection.execute(delete(link_request).where(asked))
     connection.execute(delete(person_alias).where(person_alias.c.person_id == who.id))
     connection.execute(delete(person).where(person.c.slug.in_(slugs[1:])))
     if not keeps_entry:
+        spent_today.keep(connection, accounts, now_ms())
         _erase_accounts(connection, ids)
         connection.execute(delete(person).where(person.c.id == who.id))
     fulltext.forget_removed(connection)
@@ -204,6 +207,13 @@ def _drop_files_sent(connection: Connection, own: ColumnElement[bool]) -> None:
     hashes = {file.sha256 for file in sent if file is not None and file.sha256}
     for sha256 in hashes.difference(files.dropped(connection)):
         connection.execute(insert(dropped_file).values(sha256=sha256))
+
+
+def _erase_usage(connection: Connection, ids: Sequence[int]) -> None:
+    """The last day's stays, as numbers: nobody who comes back has a second share of the day."""
+    own = usage.c.account_id.in_(ids)
+    connection.execute(update(usage).where(own).values(session_id=None, turn_id=None))
+    connection.execute(delete(usage).where(own, usage.c.created_ms <= now_ms() - spent_today.DAY_MS))
 
 
 def _erase_owned(connection: Connection, slug: PersonId) -> None:

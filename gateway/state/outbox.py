@@ -12,6 +12,7 @@ from sqlalchemy import (
     Row,
     Text,
     and_,
+    case,
     cast,
     delete,
     func,
@@ -236,6 +237,24 @@ def redirect(connection: Connection, row_id: int, place: SessionKey, payload: st
         update(outbox)
         .where(outbox.c.id == row_id)
         .values(payload=payload, state="planned", attempts=0, not_before_ms=0, **where)
+    )
+
+
+def leave_thread(connection: Connection, row_id: int, payload: str, error: str, now_ms: int) -> None:
+    """Plans a message of a thread that is closed as a new one in the chat of that thread."""
+    connection.execute(
+        update(outbox)
+        .where(outbox.c.id == row_id)
+        .values(
+            thread="",
+            payload=payload,
+            state="planned",
+            kind=case((outbox.c.kind == "file", "file"), else_="text"),
+            message_id=None,
+            attempts=0,
+            created_ms=now_ms,
+            error=error,
+        )
     )
 
 

@@ -25,6 +25,7 @@ from trunkline.gateway.state.schema import (
     stream,
     turn,
 )
+from trunkline.gateway.state.spent_today import hand_over
 
 SLUG_CHARS = 28
 RESERVED_SLUGS = frozenset({"rooms", "shared", "local"})
@@ -134,11 +135,9 @@ def ensure_account(
     """The account's row, made when it is new; its label follows what the platform shows now."""
     found = find_account(connection, platform, realm, user_id)
     if found is None:
-        connection.execute(
-            insert(account).values(
-                platform=platform, realm=realm, user_id=user_id, label=label, created_ms=now_ms
-            )
-        )
+        values = {"platform": platform, "realm": realm, "user_id": user_id, "label": label}
+        made = insert(account).values(**values, created_ms=now_ms).returning(account.c.id)
+        hand_over(connection, platform, realm, user_id, AccountId(connection.execute(made).scalar_one()))
     elif label and found.label != label:
         connection.execute(update(account).where(account.c.id == found.id).values(label=label))
     else:

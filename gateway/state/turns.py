@@ -153,23 +153,21 @@ class StoreRecorder:
         database: Database,
         row: TurnRow,
         room_id: int | None,
-        model: str,
         mask: Callable[[str], str],
         take_in: TakeIn = nobody,
     ) -> None:
         self._database = database
         self._row = row
         self._room_id = room_id
-        self._model = model
         self._mask = mask
         self._take_in = take_in
         self.counted = Usage()
         self.has_begun = False
         """Whether a tool call was recorded, or is about to be."""
 
-    async def record_calls(self, step_n: int, message: AssistantMessage, usage: Usage) -> None:
+    async def record_calls(self, step_n: int, message: AssistantMessage, usage: Usage, *, model: str) -> None:
         self.has_begun = True
-        stamp_ms, spent = now_ms(), Spent("turn", self._model, usage)
+        stamp_ms, spent = now_ms(), Spent("turn", model, usage)
 
         def work(connection: Connection) -> None:
             check(connection, self._row.key)

@@ -135,6 +135,16 @@ async def test_mentions_are_read_as_names_and_the_own_one_goes(live: Live) -> No
     assert said.text == ("ask @user77 or @Boss in #general, :party: :ok: /search 1970-01-02 00:00 UTC @9")
 
 
+async def test_a_mention_of_another_says_that_the_bot_is_not_meant(live: Live) -> None:
+    emulator = live.emulator
+    emulator.world.user("77")
+    await emulator.channel_message(emulator.general, "79", "<@77> and you?", mention=False)
+    await emulator.channel_message(emulator.general, "79", "ask <@77>", mention=True)
+
+    assert (await live.nth(1)).mentions_others
+    assert not (await live.nth(2)).mentions_others
+
+
 async def test_the_bots_own_role_counts_as_its_mention(live: Live) -> None:
     emulator = live.emulator
     emulator.world.add_role("31", "cooks")

@@ -205,6 +205,13 @@ async def test_entities_become_plain_text(bench: Bench, wire: str, plain: str) -
     assert (await bench.last()).text == plain
 
 
+async def test_a_mention_of_another_says_that_the_bot_is_not_meant(bench: Bench) -> None:
+    await bench.slack.channel_message("C1", "U1", "<@U2> and you?", mention=False)
+    assert (await bench.last()).mentions_others
+    await bench.slack.channel_message("C1", "U1", "ask <@U2>", mention=True)
+    assert not (await bench.last()).mentions_others
+
+
 async def test_a_forwarded_message_says_who_wrote_it(bench: Bench) -> None:
     bench.slack.workspace.direct_channel("U1")
     shared = {"is_share": True, "author_name": "Zoe", "text": "meet at 5", "fallback": "meet at 5"}

@@ -193,6 +193,18 @@ async def test_a_mention_without_a_user_name_addresses_the_bot_too(
     message = await heard.one()
 
     assert (message.text, message.mentions_me) == ("🚢 tell Bo Ek", True)
+    assert not message.mentions_others
+
+
+async def test_a_mention_of_another_says_that_the_bot_is_not_meant(
+    telegram: TelegramEmulator, heard: Heard
+) -> None:
+    await telegram.group_message(GROUP, ANN, "Bo Ek, and you?", mention=False, mentions={"Bo Ek": BOB})
+    await telegram.group_message(GROUP, ANN, "@OtherBot hi", mention=False)
+
+    first, second = await heard.all()
+    assert (first.mentions_me, first.mentions_others) == (False, True)
+    assert (second.mentions_me, second.mentions_others) == (False, True)
 
 
 async def test_a_reply_to_an_own_message_addresses_the_bot(telegram: TelegramEmulator, heard: Heard) -> None:

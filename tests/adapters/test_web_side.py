@@ -58,21 +58,23 @@ async def test_another_page_can_not_rename_or_delete(browser: Browser, what: str
     assert browser.house.titles == {"earlier": "Trip to <Basel>"}
 
 
-@pytest.mark.parametrize("edit_first", [True, False])
-async def test_a_stop_that_shows_in_the_answer_is_not_told_again(browser: Browser, edit_first: bool) -> None:
+@pytest.mark.parametrize("order", ["edit, word, end", "word, edit, end", "word, end, edit", "end, edit, word"])
+async def test_a_stop_that_shows_in_the_answer_is_not_told_again(browser: Browser, order: str) -> None:
     await browser.sign_in()
     to = ChatRef("alice", "chat1")
     await browser.adapter.typing(to, on=True)
     shown = await browser.adapter.send(answer_in("chat1", "Thinking", nonce="1-0"))
     await browser.post("chat1", {"id": "0123456789", "kind": "stop"})
 
-    cut_short = answer_in("chat1", "Thinking (stopped here)")
-    if edit_first:
-        await browser.adapter.edit(shown.message_id, cut_short)
-    await browser.adapter.send(answer_in("chat1", "Stopped.", nonce="2-0"))
-    if not edit_first:
-        await browser.adapter.edit(shown.message_id, cut_short)
-    await browser.adapter.typing(to, on=False)
+    for step in order.split(", "):
+        if step == "edit":
+            cut_short = answer_in("chat1", "Thinking (stopped here)")
+            await browser.adapter.edit(shown.message_id, cut_short)
+        elif step == "word":
+            await browser.adapter.send(answer_in("chat1", "Stopped.", nonce="2-0"))
+        else:
+            await browser.adapter.typing(to, on=False)
+    await browser.adapter.typing(to, on=True)
     await browser.adapter.send(answer_in("chat1", "The next answer.", nonce="3-0"))
 
     _, page = await browser.get("/c/chat1")

@@ -84,7 +84,7 @@ class Recorder:
     joining: dict[int, tuple[UserMessage, ...]] = field(default_factory=dict)
     """What the person says while the step of this number runs."""
 
-    async def record_calls(self, step: int, message: AssistantMessage, usage: Usage) -> None:
+    async def record_calls(self, step: int, message: AssistantMessage, usage: Usage, *, model: str) -> None:
         self._commit("calls", step, message)
 
     async def record_results(

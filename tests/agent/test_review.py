@@ -170,7 +170,9 @@ async def test_over_the_wire_it_begins_with_the_bytes_of_the_turn_before_it(stor
 
 
 class NoRecorder:
-    async def record_calls(self, step: int, message: AssistantMessage, usage: Usage) -> None: ...
+    async def record_calls(
+        self, step: int, message: AssistantMessage, usage: Usage, *, model: str
+    ) -> None: ...
 
     async def record_results(
         self, step: int, results: Sequence[ToolMessage], *, last: bool = False

@@ -112,7 +112,7 @@ async def test_a_deletion_that_comes_before_its_message_or_twice_harms_nothing(w
 
 
 async def test_what_comes_while_a_file_is_answered_keeps_its_order(world: World) -> None:
-    """A picture sent during a turn, then words: the picture's turn comes first, the words with or after it."""
+    """A picture sent during a turn, then words: the words come with the picture's turn or after it."""
     async with world.running():
         world.model.then(Reply("One.", delay_s=0.6))
         await world.ana_on_telegram("first")

@@ -208,10 +208,12 @@ def locked_pdf() -> bytes:
 def bomb() -> bytes:
     """A word document of half a megabyte that unpacks to more than anybody should."""
     made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as packed:
-        with packed.open("word/document.xml", "w", force_zip64=True) as part:
-            for _ in range(UNPACKED_BYTES // 2**20 + 1):
-                part.write(bytes(2**20))
+    with (
+        zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as packed,
+        packed.open("word/document.xml", "w", force_zip64=True) as part,
+    ):
+        for _ in range(UNPACKED_BYTES // 2**20 + 1):
+            part.write(bytes(2**20))
     return made.getvalue()
 
 

@@ -263,6 +263,21 @@ async def test_a_chat_that_is_gone_is_left_alone_until_somebody_writes_there(
     await telegram.wait_for(lambda: "three" in telegram.texts(ANA))
 
 
+async def test_what_was_to_be_said_in_a_locked_thread_is_said_in_its_channel(
+    on_discord: Lanes, discord: DiscordEmulator
+) -> None:
+    thread = await discord.create_thread(discord.general, "77", "old")
+    discord.world.channels[thread]["thread_metadata"]["locked"] = True
+    text = "word " * 900
+
+    await on_discord.plan(on_discord.to(discord.general, thread), text)
+
+    chunks = [chunk.text for chunk in on_discord.adapter.render(text)]
+    await discord.wait_for(lambda: discord.texts(discord.general) == chunks)
+    tried = [call.arguments["channel_id"] for call in discord.calls_of("create_message")]
+    assert tried == [thread, *[discord.general] * len(chunks)]
+
+
 async def test_what_another_process_plans_is_found_by_the_sweep(
     on_telegram: Lanes, telegram: TelegramEmulator
 ) -> None:

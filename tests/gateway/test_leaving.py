@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import Connection, Table, Text, and_, insert, select, update
 from sqlalchemy.sql.sqltypes import LargeBinary
 
+from tests.gateway.inbound import direct
 from tests.gateway.linked import Town, town
 from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage
 from trunkline.gateway.clock import now_ms
@@ -23,7 +25,8 @@ from trunkline.gateway.state.messages import NewMessage, add_message
 from trunkline.gateway.state.outbox import Plan
 from trunkline.gateway.state.outbox import plan as plan_messages
 from trunkline.gateway.state.records import SessionKey
-from trunkline.gateway.state.schema import metadata, outbox
+from trunkline.gateway.state.schema import kv, metadata, outbox, usage
+from trunkline.gateway.state.spent_today import DAY_MS, forget_old
 
 CANARY = "zqleaverx"
 BO = "101"
@@ -220,3 +223,51 @@ async def answered_in_the_room(house: Town) -> None:
             connection.execute(changed.values(state=state))
 
     await house.house.database.write(work)
+
+
+async def leave_after_spending(house: Town, user: str) -> None:
+    account = await house.account(user)
+
+    def spend(connection: Connection) -> None:
+        for created_ms, tokens in ((now_ms(), 2000), (now_ms() - 3 * DAY_MS, 5)):
+            row = {"account_id": account.id, "prompt_tokens": tokens, "created_ms": created_ms}
+            connection.execute(insert(usage).values(**row))
+
+    await house.house.database.write(spend)
+    asked = await house.type("/delete-me", user)
+    await house.type(f"/delete-me {asked.split('/delete-me ')[1].split('`')[0]}", user)
+
+
+async def used(house: Town) -> list[int]:
+    query = select(usage.c.prompt_tokens)
+    return list(await house.house.database.read(lambda c: c.execute(query).scalars().all()))
+
+
+@pytest.mark.parametrize("user", ["104", "777"], ids=["of the settings", "a guest"])
+async def test_nobody_has_a_second_share_of_the_day_by_leaving_and_coming_back(
+    user: str, tmp_path: Path, sqlite_url: str
+) -> None:
+    access = {"unknown": "open", "guest_daily_tokens": 1000, "daily_tokens": 1000}
+    async with town(tmp_path, sqlite_url, access=access) as house:
+        await house.send(direct("hello", user=user))
+        await leave_after_spending(house, user)
+        assert await used(house) == [2000]
+
+        await house.send(direct("hello again", user=user))
+
+        assert "today's share" in (await house.told(user))[-1]
+
+
+async def test_what_who_left_had_used_is_forgotten_after_a_day(tmp_path: Path, sqlite_url: str) -> None:
+    async with town(tmp_path, sqlite_url) as house:
+        await house.let_in("Bo", BO)
+        await leave_after_spending(house, BO)
+        database = house.house.database
+
+        await database.write(lambda c: forget_old(c, now_ms() + DAY_MS - 60_000))
+        assert await used(house) == [2000]
+        await database.write(lambda c: forget_old(c, now_ms() + DAY_MS + 60_000))
+
+        assert await used(house) == []
+        kept = select(kv.c.key).where(kv.c.key.startswith("spent."))
+        assert not await database.read(lambda c: c.execute(kept).all())

@@ -14,7 +14,7 @@ from trunkline.agent.scope import PersonId
 from trunkline.gateway import linking
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.catalogue import BY_NAME
-from trunkline.gateway.state import links
+from trunkline.gateway.state import links, people
 
 MINUTE_MS = 60_000
 COMMAND = InboundKind.COMMAND
@@ -390,3 +390,23 @@ async def test_two_joins_of_one_person_at_once_lose_nobody_and_no_memory(
             assert not person.suspended
             known.update(await house.known(person.slug))
         assert known >= {f"{name} likes tea." for name in ("Bo", "Cy", "Di")}
+
+
+@pytest.mark.parametrize("silenced", ["101", "102"])
+async def test_who_lost_access_between_the_code_and_the_last_yes_is_not_linked(
+    silenced: str, tmp_path: Path, sqlite_url: str
+) -> None:
+    async with town(tmp_path, sqlite_url) as house:
+        for name, user in (("Bo", "101"), ("Cy", "102")):
+            await house.let_in(name, user)
+        await house.type(f"/link {await code_of(house, '101')}", "102")
+        last = "102" if silenced == "101" else "101"
+        await house.type("/link yes", silenced)
+        person = (await house.account(silenced)).person
+        assert person is not None
+        who = person.id
+        await house.house.database.write(lambda c: people.change_person(c, who, suspended=True))
+
+        await house.type("/link yes", last)
+
+        assert {await house.slug_of("101"), await house.slug_of("102")} == {"bo", "cy"}

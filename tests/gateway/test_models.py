@@ -50,6 +50,7 @@ async def test_a_model_that_cannot_answer_is_stood_in_for(
 
     assert isinstance(last, ModelDone)
     assert last.message.text == "From the second."
+    assert last.model == "m1", "who answered is who is paid"
 
 
 async def test_what_the_request_itself_causes_is_not_asked_of_another(

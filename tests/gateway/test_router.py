@@ -144,8 +144,10 @@ async def test_a_thread_it_takes_part_in_needs_no_mention(database: Database) ->
 
     await database.write(begin)
     followed = await take(database, replace(in_room("and more", user="556", mention=False), thread="77"))
+    aside = replace(in_room("@Zoe, what do you think?", user="556", mention=False), thread="77")
 
     assert followed.wake == key
+    assert (await take(database, replace(aside, mentions_others=True))).wake is None
 
 
 async def test_an_edit_of_a_message_that_waits_changes_it(database: Database) -> None:

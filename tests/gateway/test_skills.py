@@ -315,3 +315,21 @@ async def test_a_skill_called_by_name_while_an_answer_runs_is_called_afterwards(
         await house.shows("Which week?")
 
     assert "the skill “周报” by its name" in house.last_user()
+
+
+async def test_a_forgotten_fact_that_stands_in_a_skill_is_named_and_only_ones_own(
+    sqlite_house: SmallHouse,
+) -> None:
+    house = sqlite_house
+    fact = "Ana is allergic to peanuts."
+    for scope, name, body in (
+        (ANA_SCOPE, "snacks", f"Mind that **Ana** is allergic to peanuts.\n\n{fact}"),
+        (ANA_SCOPE, "tea", "Boil."),
+        (BO_SCOPE, "party", fact),
+    ):
+        put_skill(skills_of(house).root_of(scope), name, skill_text(name, body=body))
+    async with house.running(**QUICK):
+        await house.say(f"/memory add {fact}")
+        await house.shows("peanuts")
+        await house.say("/memory forget peanuts")
+        await house.shows("It still stands in ways of working that I keep for you (snacks)")

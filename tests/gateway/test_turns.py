@@ -40,19 +40,19 @@ def begun(connection: Connection) -> TurnRow:
 
 
 def recorder(database: Database, row: TurnRow) -> StoreRecorder:
-    return StoreRecorder(database, row, None, "m", lambda words: words)
+    return StoreRecorder(database, row, None, lambda words: words)
 
 
 async def test_an_attempt_that_was_overtaken_can_commit_nothing_any_more(database: Database) -> None:
     old = await database.write(begun)
-    await recorder(database, old).record_calls(1, CALLS, Usage(10, 0, 1))
+    await recorder(database, old).record_calls(1, CALLS, Usage(10, 0, 1), model="m")
     new = await database.write(lambda c: turns.resume(c, old.key.turn, "other"))
     assert new is not None
 
     with pytest.raises(TurnLost):
         await recorder(database, old).record_results(1, [ToolMessage("c1", "look", "late")])
     with pytest.raises(TurnLost):
-        await recorder(database, old).record_calls(2, CALLS, Usage())
+        await recorder(database, old).record_calls(2, CALLS, Usage(), model="m")
     with pytest.raises(TurnLost):
         await database.write(lambda c: turns.end(c, old.key, "done", "", NOW))
     await recorder(database, new).record_results(1, [ToolMessage("c1", "look", "in time")])
@@ -76,7 +76,7 @@ async def test_a_step_is_whole_or_not_there(database: Database) -> None:
     await database.write(lambda c: c.execute(insert(step).values(turn_id=row.key.turn, n=1, state="calling")))
 
     with pytest.raises(Exception, match=r"UNIQUE|unique"):
-        await recorder(database, row).record_calls(1, CALLS, Usage(5, 0, 5))
+        await recorder(database, row).record_calls(1, CALLS, Usage(5, 0, 5), model="m")
 
     assert await database.read(lambda c: turns.recorded(c, row.key.turn)[1]) == ()
     assert await database.read(lambda c: c.execute(select(usage)).all()) == []
