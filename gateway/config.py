@@ -14,7 +14,7 @@ from typing import Literal
 
 from dotenv import dotenv_values, set_key
 
-from trunkline.gateway.config_faults import ConfigError, Fault
+from trunkline.gateway.config_faults import ConfigError, Fault, database_fault
 from trunkline.gateway.config_yaml import read_yaml, render_changed
 from trunkline.gateway.provider_settings import secret_names
 from trunkline.gateway.settings import FileSettings, ModelChoice, Platform, Purpose, parse_settings
@@ -218,7 +218,10 @@ def parse_config(
     """The Config of already read `settings`. Raises ConfigError with every fault there is."""
     parsed = parse_settings(settings)
     secrets, notes = _load_secrets(folder, parsed, os.environ if environ is None else environ)
-    return Config.model_validate({**dict(parsed), "home": folder, "secrets": secrets, "notes": notes})
+    config = Config.model_validate({**dict(parsed), "home": folder, "secrets": secrets, "notes": notes})
+    if (fault := database_fault(config.database_url)) is not None:
+        raise ConfigError([fault])
+    return config
 
 
 def read_secret(folder: Path, name: str, environ: Mapping[str, str] | None = None) -> str:

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib.util import find_spec
 from typing import get_args
 
 from pydantic import BaseModel, ValidationError
+
+from trunkline.agent.extras import install_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,17 @@ _SECRET_KEYS = {
     "platforms.slack.bot_token": "SLACK_BOT_TOKEN",
     "platforms.slack.app_token": "SLACK_APP_TOKEN",
 }
+
+
+def database_fault(url: str, driver: str = "psycopg") -> Fault | None:
+    """Why a database can't be used before anything connects to it; `driver` is PostgreSQL's module."""
+    if url.startswith("sqlite"):
+        return None
+    if not url.startswith("postgresql"):
+        return Fault("DATABASE_URL", "give an address that begins with postgresql:// or sqlite:///")
+    if find_spec(driver) is None:
+        return Fault("database.url", f"PostgreSQL needs an extra: run {install_command('postgres')}")
+    return None
 
 
 def faults_of(error: ValidationError, root: type[BaseModel]) -> list[Fault]:

@@ -150,7 +150,11 @@ def export(
 
     count = _in_house(config, work)
     if output is not None:
-        console.print(f"{count} conversations are in {output}.", markup=False, highlight=False)
+        console.print(
+            f"{count} conversation{'s are' if count != 1 else ' is'} in {output}.",
+            markup=False,
+            highlight=False,
+        )
 
 
 @app.command()

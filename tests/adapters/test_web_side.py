@@ -58,7 +58,9 @@ async def test_another_page_can_not_rename_or_delete(browser: Browser, what: str
     assert browser.house.titles == {"earlier": "Trip to <Basel>"}
 
 
-@pytest.mark.parametrize("order", ["edit, word, end", "word, edit, end", "word, end, edit", "end, edit, word"])
+@pytest.mark.parametrize(
+    "order", ["edit, word, end", "word, edit, end", "word, end, edit", "end, edit, word"]
+)
 async def test_a_stop_that_shows_in_the_answer_is_not_told_again(browser: Browser, order: str) -> None:
     await browser.sign_in()
     to = ChatRef("alice", "chat1")

@@ -11,7 +11,7 @@ from trunkline.gateway.config import (
     write_config,
     write_secrets,
 )
-from trunkline.gateway.config_faults import ConfigError
+from trunkline.gateway.config_faults import ConfigError, database_fault
 from trunkline.gateway.config_yaml import template
 from trunkline.gateway.settings import AccountRef, FileSettings, RoomRef
 
@@ -78,6 +78,17 @@ def test_every_fault_is_listed_at_once_with_what_to_do() -> None:
 )
 def test_an_unknown_key_is_told_its_nearest_name(settings: dict[str, object], path: str, near: str) -> None:
     assert faults(settings) == {path: f"unknown setting; did you mean {near}?"}
+
+
+def test_a_database_of_another_kind_is_refused_without_being_shown() -> None:
+    with pytest.raises(ConfigError, match="postgresql://") as caught:
+        parsed({}, {"DATABASE_URL": "mysql://root:hunter2@127.0.0.1/x"})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_postgresql_without_its_driver_says_what_to_install() -> None:
+    assert database_fault("postgresql://127.0.0.1/x") is None
+    assert "trunkline[postgres]" in str(database_fault("postgresql://127.0.0.1/x", "no_such_driver"))
 
 
 def test_a_token_in_the_file_is_refused_without_being_shown() -> None:
