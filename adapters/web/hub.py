@@ -84,7 +84,7 @@ class Hub:
         return {entry.id: entry.text for entry in self._log(thread).entries.values()}
 
     def ends_with_answer(self, thread: str) -> bool:
-        """Whether the last message is none of the person's: while typing is on, the beginning of an answer."""
+        """Whether the last message is not the person's: while typing is on, it begins an answer."""
         entries = self._log(thread).entries
         return bool(entries) and not entries[next(reversed(entries))].by_person
 

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from aiohttp import web
 
-
 SHOWN_CHARS = 300
 """Of a call, in the message of a wait that was not met."""
 
