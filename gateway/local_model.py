@@ -261,6 +261,8 @@ SMOLLM2 = Weights(
     98_362_432,
 )
 """Apache-2.0. Enough to try a real server, far too small to be anybody's assistant."""
+SMALL_MODEL_TOKENS = 400
+"""How long its answers may be."""
 
 Progress = Callable[[int, int], None]
 """Told bytes done and bytes in all while the file is put in its place."""
@@ -379,6 +381,11 @@ def serve(file: Path, port: int, context_tokens: int, threads: int, *, until_inp
     parameters.n_parallel = 1
     parameters.use_jinja = True
     parameters.ui = False
+    if file.name == SMOLLM2.file:
+        # It repeats itself until its context is full, if nothing holds it back.
+        parameters.n_predict = SMALL_MODEL_TOKENS
+        parameters.sampling.dry_multiplier = 0.8
+        parameters.sampling.dry_penalty_last_n = 128
     for pool in (parameters.cpuparams, parameters.cpuparams_batch):
         pool.n_threads = threads or os.cpu_count() or 1
         pool.poll = 0

@@ -50,6 +50,8 @@ class SkillFolder:
 
 def read_folder(folder: Path) -> SkillFolder:
     """Raises BadSkill."""
+    if not folder.is_symlink() and not folder.exists():
+        raise BadSkill("There is no folder of that name.")
     if folder.is_symlink() or not folder.is_dir():
         raise BadSkill("It is no folder of its own: links to elsewhere are not followed.")
     name = check_name(folder.name)

@@ -104,8 +104,6 @@ def check(
 ) -> None:
     """Say what is wrong with a skill before it is installed, or with those there are."""
     if folder is not None:
-        if not folder.is_dir():
-            raise Failure(f"There is no folder {folder}.")
         try:
             found = read_folder(folder.resolve())
             check_all_texts(folder.resolve(), found)

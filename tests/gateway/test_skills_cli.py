@@ -66,7 +66,8 @@ def test_what_can_t_be_used_is_said_with_the_reason(home: Path, tmp_path: Path) 
 
     assert "no front matter" in fails(home, "check", str(bad))
     assert "no front matter" in fails(home, "install", str(bad))
-    assert "There is no folder" in fails(home, "check", str(tmp_path / "nowhere"))
+    for command in ("check", "install"):
+        assert "There is no folder" in fails(home, command, str(tmp_path / "nowhere"))
     assert "names it other" in fails(home, "check")
     assert "names it other" in works(home, "list")
     for words in (("show", "nothing"), ("archive", "../x"), ("restore", "nothing"), ("pin", "nothing")):
