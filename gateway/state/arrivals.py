@@ -32,7 +32,9 @@ class Waiting:
 
 
 def waiting(connection: Connection, key: SessionKey, turn: TurnRow, now_ms: int) -> Waiting:
-    """Nothing joins past a command, nor past what its author asked to queue."""
+    """Nothing joins past a command, nor past what its author asked to queue, nor past what somebody else said
+    first; only an edit of what the turn is about does.
+    """
     query = (
         select(inbox_table)
         .where(*inbox.is_of(key), inbox_table.c.state == "received", inbox_table.c.not_before_ms <= now_ms)
@@ -41,13 +43,16 @@ def waiting(connection: Connection, key: SessionKey, turn: TurnRow, now_ms: int)
     )
     rows = connection.execute(query).all()
     own: list[InboxRow] = []
+    others_wait = False
     for row in rows:
         if row.kind not in (*inbox.SAID, "edit"):
             break
-        if row.account_id != turn.account or (
-            row.kind == "edit" and not _is_about(connection, row.key, turn)
-        ):
+        is_others = row.account_id != turn.account
+        if is_others or (row.kind == "edit" and not _is_about(connection, row.key, turn)):
+            others_wait = others_wait or (is_others and row.kind in inbox.SAID)
             continue
+        if others_wait and row.kind in inbox.SAID:
+            break
         if row.kind == "queued" or row.turn_id is not None or row.attempts >= FAILURE_WEIGHT:
             break
         own.append(inbox.inbox_row(row))

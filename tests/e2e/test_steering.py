@@ -1,6 +1,6 @@
 """What a message does to an answer that is being written: it joins it, restarts it, waits, or stops it."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -62,6 +62,31 @@ async def arrived(world: World, messages: int) -> None:
 
 async def _at_least(world: World, messages: int) -> bool:
     return await _count(world) >= messages
+
+
+async def test_nobody_speaks_into_an_answer_past_somebody_who_waits(world: World) -> None:
+    room, ana, bo = world.discord.general, world.ana_discord, world.bo_discord
+    asked: list[str] = []
+
+    def answer(body: Mapping[str, Any]) -> Reply:
+        asked.append(str(body["messages"][-1]["content"]).rpartition("\n")[2])
+        return Reply(f"An answer to {asked[-1]}.", delay_s=1.0 if len(asked) == 1 else 0.0)
+
+    world.model.responder = answer
+    async with world.running():
+        await world.discord.channel_message(room, ana, "first-of-ana")
+        await world.model.wait_for(lambda: asked)
+        await world.discord.channel_message(room, bo, "first-of-bo")
+        await arrived(world, 2)
+        await world.discord.channel_message(room, ana, "second-of-ana")
+        await world.discord_shows("An answer to second-of-ana.", room)
+        await eventually(lambda: _all_done(world))
+
+    assert world.discord.texts(room) == [
+        "An answer to first-of-ana.",
+        "An answer to first-of-bo.",
+        "An answer to second-of-ana.",
+    ]
 
 
 @pytest.mark.parametrize("platform", ["telegram", "discord", "slack"])

@@ -171,4 +171,4 @@ async def made_world(home: Path) -> AsyncIterator[World]:
         yield World(home, telegram, discord, slack, model, namer)
         emulators = (telegram, discord, slack, model, namer)
         breaches = [breach for emulator in emulators for breach in emulator.violations]
-        assert breaches == []
+        assert breaches == [], breaches

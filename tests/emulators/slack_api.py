@@ -335,10 +335,7 @@ class WebApi:
             if thread is not None and thread not in channel.posts:
                 raise Refused("thread_not_found")
             post = self._add(channel, str(arguments.get("initial_comment") or ""), thread)
-            post.files = [
-                {"id": file.id, "name": file.name, "size": len(file.content), "mode": "hosted"}
-                for file in files
-            ]
+            post.files = [self.file_record(file) for file in files]
             for file in files:
                 file.shared_at = (channel.id, post.ts)
         return {"files": [{"id": file.id, "title": file.name} for file in files]}
