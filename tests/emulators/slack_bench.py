@@ -14,7 +14,7 @@ COMMANDS = (
     CommandSpec("stop", "Stop"),
     CommandSpec("model", "Model", "name"),
 )
-QUICK = Timing(ping_s=0.2, connect_s=1.5, lost_after_s=1.0, check_s=0.05, call_s=5.0)
+QUICK = Timing(ping_s=0.2, connect_s=1.5, lost_after_s=3.0, check_s=0.05, call_s=5.0)
 
 
 class Inbox:
