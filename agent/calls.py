@@ -71,10 +71,7 @@ class CallRunner:
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools as the model sees them; those that need a person are left out in rooms."""
-        return tuple(
-            ToolSpec(tool.name, tool.description, tool.arguments.model_json_schema(), tool.examples)
-            for tool in self._tools.values()
-        )
+        return tuple(tool.spec for tool in self._tools.values())
 
     def may_repeat(self, call: ToolCall) -> bool:
         """Whether a call that may have run before a crash may run again."""

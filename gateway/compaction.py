@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from trunkline.adapters.base import ChatRef, OutboundMessage
 from trunkline.agent.compaction import NotSummarised, Summarised, count_kept, summarise, trim_results
-from trunkline.agent.model import FailureKind, ModelFailure, ToolSpec
+from trunkline.agent.model import FailureKind, ModelFailure
 from trunkline.agent.providers.base import Conversation
 from trunkline.agent.scope import AccountId, Scope
 from trunkline.agent.tokens import estimate_message, estimate_messages, estimate_text, estimate_tools
@@ -252,9 +252,7 @@ class Compaction:
 
     @cached_property
     def _tool_tokens(self) -> int:
-        return estimate_tools(
-            ToolSpec(tool.name, tool.description, tool.arguments.model_json_schema()) for tool in self._tools
-        )
+        return estimate_tools(tool.spec for tool in self._tools)
 
     async def _reloaded(self, opened: Opened) -> Opened:
         """The turn with the history that the store has now."""

@@ -354,7 +354,7 @@ class Delivery:
             if edits and row.kind == "delete" and load_outbound(row.payload).chunk.text:
                 return lambda c: outbox.replan_as_filler(c, row.id)
             if edits and row.kind != "delete":
-                return lambda c: outbox.replan_as_new(c, row.id, reason, now_ms())
+                return lambda c: outbox.replan_as_new(c, row, _emptied(row.payload), reason, now_ms())
             return self._over(row, "refused", reason)
         if isinstance(error, RateLimited) and tried < MAX_ATTEMPTS:
             wait_s = max(error.retry_after_s, FIRST_BACKOFF_S)
@@ -414,6 +414,11 @@ def _sent(adapter: Adapter, row: OutboxRow, receipt: Receipt) -> Record:
     if adapter.limits.repeats_safely and row.kind == "preview" and row.message_id is None:
         return lambda c: outbox.replan_as_edit(c, row.id, receipt.message_id)
     return lambda c: outbox.mark_sent(c, row.id, receipt.message_id, row.payload, now_ms())
+
+
+def _emptied(payload: str) -> str:
+    message = load_outbound(payload)
+    return dump_outbound(replace(message, chunk=Chunk(""), buttons=(), file=None, reply_to=None))
 
 
 def _put_off(row: OutboxRow, wait_s: float, reason: str) -> Record:

@@ -3,10 +3,12 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel
 
+from trunkline.agent.model import JsonSchema, ToolSpec
 from trunkline.agent.scope import Scope
 
 A = TypeVar("A", bound=BaseModel)
@@ -57,3 +59,14 @@ class Tool(Generic[A]):
     needs_person: bool = False
     timeout_s: float = 60.0
     examples: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as a model sees it."""
+        return ToolSpec(self.name, self.description, _schema_of(self.arguments), self.examples)
+
+
+@lru_cache(maxsize=512)
+def _schema_of(arguments: type[BaseModel]) -> JsonSchema:
+    """Made once for each tool, since making it costs as much as the rest of a short turn."""
+    return arguments.model_json_schema()

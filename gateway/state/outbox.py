@@ -205,20 +205,26 @@ def mark_sent(connection: Connection, row_id: int, message_id: str, payload: str
 
 
 def mark_ended(connection: Connection, row_id: int, state: str, error: str) -> None:
-    """`unknown` or `refused`: nobody sends it again by itself."""
+    """`unknown` or `refused`: nobody sends it again by itself, and what it was to replace stays."""
     connection.execute(update(outbox).where(outbox.c.id == row_id).values(state=state, error=error))
+    replaced = outbox.c.source.startswith(_replaced_by(row_id), autoescape=True)
+    connection.execute(delete(outbox).where(replaced, outbox.c.state == "planned"))
 
 
-def replan_as_new(connection: Connection, row_id: int, error: str, now_ms: int) -> None:
-    """Sends as a new message what could not be put in place of the old one.
+def replan_as_new(connection: Connection, row: OutboxRow, emptied: str, error: str, now_ms: int) -> None:
+    """Sends as a new message what could not be put in place of the old one, and then deletes that.
 
-    It is made anew, so that its nonce is another than the old message's.
+    It is made anew, so that its nonce is another than the old message's. `emptied`: its payload without text.
     """
     connection.execute(
         update(outbox)
-        .where(outbox.c.id == row_id)
+        .where(outbox.c.id == row.id)
         .values(state="planned", kind="text", message_id=None, created_ms=now_ms, error=error)
     )
+    source = f"{_replaced_by(row.id)}{row.message_id}"
+    where = Plan(source, row.platform, row.tenant, row.chat, row.thread)
+    old = _row(where, 0, "delete", emptied, now_ms) | {"message_id": row.message_id}
+    connection.execute(insert(outbox).values(**old))
 
 
 def replan_as_edit(connection: Connection, row_id: int, message_id: str) -> None:
@@ -344,6 +350,11 @@ def _planned_in(platform: str, tenant: str, chat: str) -> tuple[Any, ...]:
 
 def _in_thread(thread: str | None) -> tuple[Any, ...]:
     return () if thread is None else (outbox.c.thread == thread,)
+
+
+def _replaced_by(row_id: int) -> str:
+    """Begins the source of what a row takes the place of; the old message's id follows."""
+    return f"x:{row_id}:"
 
 
 def _of(source: str) -> Any:

@@ -255,8 +255,7 @@ async def _try(name: str, trouble: Trouble, ordeal: Ordeal) -> Verdict:
     for emulator in trouble.emulators.values():
         emulator.faults.clear()
     trials = [place.since(before[place.name]) for place in ordeal.places]
-    in_doubt = in_flight_to_telegram(trouble.state, "unknown")
-    verdict = judge(trials, trouble.state, in_doubt, pieces_may_repeat=name == "edits_refused")
+    verdict = judge(trials, trouble.state, in_flight_to_telegram(trouble.state, "unknown"))
     verdict.faults += unfinished(trouble.state)
     return verdict
 

@@ -56,26 +56,21 @@ class Verdict:
         return self.whole and self.unknown * 50 <= self.sent
 
 
-def judge(
-    places: Iterable[Place], state: Path, in_flight: Collection[int], *, pieces_may_repeat: bool = False
-) -> Verdict:
+def judge(places: Iterable[Place], state: Path, in_flight: Collection[int]) -> Verdict:
     """`in_flight`: questions whose answer was on its way to Telegram when the program was killed.
 
     Telegram has no means to tell whether such a message arrived, so what went wrong with one is unknown.
-    `pieces_may_repeat`: a piece that can't be edited any more may stand above the whole answer; it is torn.
     """
     verdict = Verdict()
     asked: list[int] = []
     for place in places:
         asked += place.asked
-        _judge_place(verdict, place, in_flight, pieces_may_repeat=pieces_may_repeat)
+        _judge_place(verdict, place, in_flight)
     _judge_state(verdict, asked, state)
     return verdict
 
 
-def _judge_place(
-    verdict: Verdict, place: Place, in_flight: Collection[int], *, pieces_may_repeat: bool
-) -> None:
+def _judge_place(verdict: Verdict, place: Place, in_flight: Collection[int]) -> None:
     seen = see(place.shown(), place.asked)
     begun: list[tuple[tuple[int, int], int]] = []
     for number in place.asked:
@@ -84,8 +79,7 @@ def _judge_place(
         if found.whole and set(found.begun) - set(found.whole):
             verdict.torn += 1
             verdict.faults.append(f"left over: {place.name} question {number}: {found}")
-        verdict.torn += found.repeated and pieces_may_repeat
-        if len(found.whole) == 1 and (pieces_may_repeat or not found.repeated):
+        if len(found.whole) == 1 and not found.repeated:
             verdict.answered += 1
             assert found.stands is not None
             begun.append((found.stands, number))

@@ -1,13 +1,15 @@
 """Days of traffic in minutes: many people write on three platforms, each at once after the answer before.
 
 `python -m tests.chaos.soak --messages 100000` prints what the program holds in the first and in the last
-quarter of the run: memory, asyncio tasks, threads, file handles, the size of the write-ahead log.
+quarter of the run: memory, asyncio tasks, threads, file handles, open connections, the size of the
+write-ahead log.
 """
 
 import argparse
 import asyncio
 import json
 import logging
+import os
 import re
 import signal
 import statistics
@@ -54,6 +56,7 @@ class Held:
     tasks: float
     threads: float
     handles: float
+    connections: float
     wal_mb: float
 
 
@@ -173,13 +176,22 @@ def _held(pid: int, tasks: int, state: Path) -> Held:
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     facts = dict(line.split(":", 1) for line in status.splitlines())
     wal = state.with_name("state.db-wal")
+    handles = [_leads_to(handle) for handle in Path(f"/proc/{pid}/fd").iterdir()]
     return Held(
         rss_mb=int(facts["VmRSS"].split()[0]) / 1024,
         tasks=tasks,
         threads=int(facts["Threads"]),
-        handles=len(list(Path(f"/proc/{pid}/fd").iterdir())),
+        handles=len(handles),
+        connections=sum(where.startswith("socket:") for where in handles),
         wal_mb=wal.stat().st_size / 2**20 if wal.exists() else 0.0,
     )
+
+
+def _leads_to(handle: Path) -> str:
+    try:
+        return os.readlink(handle)
+    except FileNotFoundError:
+        return ""  # closed since it was listed
 
 
 def _answer(body: dict[str, object]) -> Reply:

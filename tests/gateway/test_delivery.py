@@ -176,14 +176,31 @@ async def test_what_never_left_is_sent_when_the_platform_is_back_and_only_then(
     assert "*" not in "".join(telegram.texts(ANA))
 
 
-async def test_a_refused_edit_becomes_a_new_message(on_telegram: Lanes, telegram: TelegramEmulator) -> None:
+async def test_a_refused_edit_becomes_a_new_message_in_place_of_the_old_one(
+    on_telegram: Lanes, telegram: TelegramEmulator
+) -> None:
     await on_telegram.plan(on_telegram.to(ANA), "first")
     await on_telegram.become("sent")
     telegram.fail_next("editMessageText", refusal(400, "Bad Request: message can't be edited"))
 
     await on_telegram.plan(on_telegram.to(ANA), "second")
-    await telegram.wait_for(lambda: telegram.texts(ANA) == ["first", "second"])
+    await telegram.wait_for(lambda: telegram.texts(ANA) == ["second"])
+    await on_telegram.become("sent", "sent")
+    changes = [call.method for call in telegram.calls if call.method in ("sendMessage", "deleteMessage")]
+    assert changes == ["sendMessage", "sendMessage", "deleteMessage"]
+
+
+async def test_what_could_neither_be_edited_nor_sent_anew_leaves_the_old_message_standing(
+    on_telegram: Lanes, telegram: TelegramEmulator
+) -> None:
+    await on_telegram.plan(on_telegram.to(ANA), "first")
     await on_telegram.become("sent")
+    telegram.fail_next("editMessageText", refusal(400, "Bad Request: message can't be edited"))
+    telegram.fail_next("sendMessage", refusal(400, "Bad Request: text is refused"), 2)
+
+    await on_telegram.plan(on_telegram.to(ANA), "second")
+    await on_telegram.become("refused")
+    assert telegram.texts(ANA) == ["first"]
 
 
 async def test_a_refused_edit_on_discord_is_a_new_message_and_not_the_old_one_by_its_nonce(
@@ -194,8 +211,8 @@ async def test_a_refused_edit_on_discord_is_a_new_message_and_not_the_old_one_by
     discord.fail_next("edit_message", Fault(status=400, body={"code": 50035, "message": "Invalid Form Body"}))
 
     await on_discord.plan(on_discord.to(discord.general), "second")
-    await discord.wait_for(lambda: discord.texts() == ["first", "second"])
-    await on_discord.become("sent")
+    await discord.wait_for(lambda: discord.texts() == ["second"])
+    await on_discord.become("sent", "sent")
 
 
 async def test_a_lost_answer_of_discord_is_asked_for_again_and_is_there_once(
