@@ -50,8 +50,8 @@ from trunkline.gateway.file_store import FileStore
 from trunkline.gateway.housekeeping import keep_house
 from trunkline.gateway.instructions import read_instructions
 from trunkline.gateway.joining import Belongings
-from trunkline.gateway.lifecycle import Postponed, drain, stop_on_signals, sweep
-from trunkline.gateway.locks import Held, claim
+from trunkline.gateway.lifecycle import LEAVING_S, Postponed, drain, stop_on_signals, sweep
+from trunkline.gateway.locks import Held, claim_home
 from trunkline.gateway.mcp_servers import McpServers
 from trunkline.gateway.memory_approval import GuardedMemory, Render, as_it_is
 from trunkline.gateway.memory_providers import MemoryProviders, open_providers
@@ -141,9 +141,9 @@ async def serve(config: Config, prepared: Prepared = nullcontext) -> int:
     """Runs until SIGTERM or SIGINT, then lets turns finish; one process per home. Returns the exit code."""
     with ExitStack() as held:
         try:
-            held.enter_context(claim("home", str(config.home.resolve()), f"process {os.getpid()}"))
+            home, leaving_s = str(config.home.resolve()), config.shutdown.grace_s + LEAVING_S
+            await claim_home(held, home, leaving_s, tell)
         except Held:
-            tell(f"Trunkline is already running with {config.home}. Stop that one first.")
             return FAILED
         except PermissionError as error:
             tell(f"{error}.")

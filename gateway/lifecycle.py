@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 SWEEP_S = 2.0
 SEND_GRACE_S = 5.0
+LEAVING_S = SEND_GRACE_S + 5.0
+"""What an orderly end takes beside the grace time, at most."""
 
 
 class Postponed:

@@ -1,13 +1,16 @@
 """One process per bot token on a machine, whichever home folder it uses."""
 
+import asyncio
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+
+LOOK_AGAIN_S = 0.2
 
 
 class Held(Exception):
@@ -36,6 +39,32 @@ def claim(name: str, secret: str, holder: str) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+async def claim_home(held: ExitStack, home: str, wait_s: float, tell: Callable[[str], None]) -> None:
+    """Holds a home folder (its resolved path) for this process while `held` lasts.
+
+    One that is just ending is waited for, so that a start beside a stop comes up. Raises Held when the
+    other process is still there after `wait_s`, and PermissionError.
+    """
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + wait_s
+    told = False
+    while True:
+        try:
+            held.enter_context(claim("home", home, f"process {os.getpid()}"))
+        except Held:
+            if not told:
+                tell(
+                    f"Trunkline is already running with {home}. Stop that one first: "
+                    f"this start waits {wait_s:.0f} seconds for it to end."
+                )
+            told = True
+            if loop.time() > until_s:
+                raise
+            await asyncio.sleep(LOOK_AGAIN_S)
+        else:
+            return
 
 
 def _folder() -> Path:

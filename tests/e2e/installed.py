@@ -93,7 +93,7 @@ class Running:
     async def terminate(self) -> int:
         """Asks it to end; returns its exit code."""
         self._process.send_signal(signal.SIGTERM)
-        return await self._ended()
+        return await self.ended()
 
     async def terminate_impatiently(self) -> int:
         """Asks it to end again and again, five times a second; returns its exit code."""
@@ -108,9 +108,10 @@ class Running:
     async def kill(self) -> None:
         """Ends it as a power cut would."""
         self._process.kill()
-        await self._ended()
+        await self.ended()
 
-    async def _ended(self) -> int:
+    async def ended(self) -> int:
+        """Waits until it has ended; returns its exit code."""
         try:
             async with asyncio.timeout(DEADLINE_S):
                 return await self._process.wait()
@@ -185,7 +186,7 @@ class Installed:
     async def command(self, *words: str) -> str:
         """Runs `trunkline WORDS` to its end, which must be good; returns what it printed."""
         async with self.running(*words) as running:
-            code = await running._ended()
+            code = await running.ended()
         assert code == 0, running.said + running.logged
         return running.said
 

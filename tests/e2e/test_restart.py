@@ -1,6 +1,8 @@
 """Killed in the middle and started again, as a process of its own: all is answered, and nothing twice."""
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -205,6 +207,55 @@ async def test_asked_to_end_it_finishes_the_answer_and_keeps_what_comes_meanwhil
         await program.telegram.wait_for(lambda: len(on_telegram(program)) == 2, DEADLINE_S)
 
     assert on_telegram(program) == ["Just in time.", "You said: one more thing"]
+
+
+async def test_a_start_beside_an_end_that_takes_its_time_comes_up_afterwards(program: Installed) -> None:
+    async with program.running() as running:
+        await program.connected()
+        assert await running.terminate() == 0
+    [lock] = program.home.rglob("home-*.lock")
+    leaving = FileLock(lock)
+    leaving.acquire()
+    async with program.running() as successor:
+        await successor.says("waits 30 seconds")
+        leaving.release()
+        await program.connected()
+        assert await successor.terminate() == 0
+
+
+async def test_asked_to_end_by_a_tool_of_the_running_turn_it_answers_first(program: Installed) -> None:
+    """What a person asks for may end the very process that answers; nothing waits for itself."""
+    pids: list[int] = []
+
+    def answer(body: Mapping[str, Any]) -> Reply:
+        if body["messages"][-1]["role"] == "tool":
+            return Reply("I am going down now.")
+        os.kill(pids[0], signal.SIGTERM)
+        return Reply(tools=[ToolUse("session_search", {"query": "anything"})])
+
+    program.model.responder = answer
+    async with program.running() as running:
+        await program.connected()
+        pids.append(running.pid)
+        await program.telegram.direct_message(ANA_TELEGRAM, "restart yourself")
+        assert await running.ended() == 0
+
+    assert on_telegram(program) == ["I am going down now."]
+
+
+async def test_a_process_id_of_another_program_does_not_hinder_a_start_after_a_kill(
+    program: Installed,
+) -> None:
+    async with program.running() as running:
+        await program.connected()
+        await running.kill()
+    for note in program.home.rglob("*.holder"):
+        note.write_text(f"process {os.getpid()}", encoding="utf-8")
+
+    async with program.running() as running:
+        await program.telegram.direct_message(ANA_TELEGRAM, "a question")
+        await program.telegram.wait_for(lambda: on_telegram(program), DEADLINE_S)
+        assert await running.terminate() == 0
 
 
 async def test_what_was_said_while_it_was_down(program: Installed) -> None:

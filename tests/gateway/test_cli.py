@@ -162,6 +162,7 @@ def test_run_without_tokens_and_model_serves_the_web_chat_and_stops_when_told(tm
     port = free_port()
     (tmp_path / "config.yaml").write_text(
         f"platforms: {{web: {{port: {port}}}}}\nmodel: {{file: {tmp_path / 'gone.gguf'}}}\n"
+        "shutdown: {grace: 1}\n"
     )
     with subprocess.Popen(
         (TRUNKLINE, "run"),
