@@ -77,7 +77,7 @@ from trunkline.gateway.state import outbox, people, provider_rows
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.facts import StoreFacts
 from trunkline.gateway.state.journal import StoreJournal
-from trunkline.gateway.state.migrate import migrate
+from trunkline.gateway.state.ready import make_ready
 from trunkline.gateway.state.search import StoreSearch
 from trunkline.gateway.steering import BusyRules
 from trunkline.gateway.titles import Titles
@@ -113,9 +113,9 @@ class OpenHouse:
 
 @asynccontextmanager
 async def open_house(config: Config) -> AsyncIterator[OpenHouse]:
-    """Opens state.db and the memory files for as long as the context lasts."""
+    """Opens state.db and the memory files for as long as the context lasts. Raises Unusable."""
     with Database(config.database_url) as database:
-        await migrate(database)
+        await make_ready(database)
         await database.write(lambda c: identity.assert_config(c, config, now_ms()))
         settings = config.memory
         limits = MemoryLimits(

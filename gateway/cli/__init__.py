@@ -68,10 +68,10 @@ for _name, _help in COMMANDS.items():
     app.command(_name, help=_help)(_listed)
 
 
-def _settings_error() -> tuple[type[Exception], ...]:
-    """ConfigError once a command has loaded it, which help never does."""
-    loaded = sys.modules.get("trunkline.gateway.config_faults")
-    return () if loaded is None else (loaded.ConfigError,)
+def _if_loaded(module: str, name: str) -> Any:
+    """An error of a module that a command has loaded, which help never does."""
+    loaded = sys.modules.get(module)
+    return () if loaded is None else getattr(loaded, name)
 
 
 def main() -> None:
@@ -81,6 +81,9 @@ def main() -> None:
     except Failure as failure:
         print(failure, file=sys.stderr)  # noqa: T201
         sys.exit(failure.exit_code)
-    except _settings_error() as error:
+    except _if_loaded("trunkline.gateway.config_faults", "ConfigError") as error:
         print(f"The settings can't be used:\n{error}", file=sys.stderr)  # noqa: T201
         sys.exit(ExitCode.CONFIG)
+    except _if_loaded("trunkline.gateway.state.ready", "Unusable") as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        sys.exit(ExitCode.FAILED if error.may_pass else ExitCode.CONFIG)
