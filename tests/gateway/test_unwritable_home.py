@@ -4,6 +4,7 @@ import ctypes
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,10 +29,17 @@ def belong_to_somebody_else(path: Path) -> None:
 
 
 def run(home: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return trunkline(home, *command, first=give_up_rights)
+
+
+def trunkline(
+    home: Path, *command: str, first: Callable[[], None] | None = None
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "trunkline.gateway", *command],
         env={"PATH": os.environ["PATH"], "TRUNKLINE_HOME": str(home), "HOME": str(home)},
-        preexec_fn=give_up_rights,
+        preexec_fn=first,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=60,
@@ -40,7 +48,7 @@ def run(home: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux" and os.getuid() == 0, reason="root may write everywhere here")
-@pytest.mark.parametrize("part", ["", "state.db", "memories", "memories/ana", "files"])
+@pytest.mark.parametrize("part", ["state.db", "memories", "memories/ana", "files"])
 def test_what_cannot_be_written_is_named_with_its_owner_and_us(tmp_path: Path, part: str) -> None:
     home = tmp_path / "home"
     path = home / part
@@ -74,3 +82,41 @@ def test_a_folder_that_cannot_hold_a_home_is_named_with_its_owner_and_us(tmp_pat
     folder.chmod(0o755)
     assert done.returncode == 2
     assert f"{folder} belongs to user {owner} and user {os.getuid()} can't write to it" in done.stderr
+
+
+@pytest.mark.parametrize("command", [("run",), ("people", "list"), ("setup", "--yes")])
+def test_a_home_of_somebody_else_is_left_as_it_is_with_a_sentence(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    belong_to_somebody_else(home)
+
+    done = run(home, *command)
+
+    owner = home.stat().st_uid
+    home.chmod(0o755)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert f"belongs to user {owner}" in done.stderr
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can write into a home of somebody else's")
+@pytest.mark.parametrize(
+    "command",
+    [("people", "list"), ("memory", "show"), ("db", "backup"), ("setup", "--yes", "--owner", "Ana")],
+)
+def test_no_command_of_roots_leaves_a_file_of_roots_in_a_home_of_somebody_else(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    home = tmp_path / "home"
+    assert trunkline(home, "people", "list").returncode == 0
+    for path in (tmp_path, home, *home.rglob("*")):
+        os.chown(path, 1234, 1234)
+
+    done = trunkline(home, *command)
+
+    assert {path.stat().st_uid for path in home.rglob("*")} == {1234}
+    if done.returncode != 0:
+        assert "Run this command as that user." in done.stderr
