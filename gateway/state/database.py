@@ -35,6 +35,8 @@ READERS = 3
 LOG_EVERY_S = 0.1
 LOG_PAGES = 16_384
 """At this length SQLite moves its log on the writer's own time; writes without a gap come to that."""
+LOG_KEPT_BYTES = 8 * 2**20
+"""What the log's file keeps of its longest when it begins anew."""
 
 BUSY_TIMEOUT_MS = 5000
 
@@ -294,6 +296,7 @@ def _sqlite_engine(url: str, *, read_only: bool, size: int, journal: str) -> Eng
         if not read_only:
             cursor.execute(f"PRAGMA journal_mode={journal}")
             cursor.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
+            cursor.execute(f"PRAGMA journal_size_limit={LOG_KEPT_BYTES}")
             cursor.execute("PRAGMA secure_delete=ON")  # what is deleted is overwritten, for people who forget
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")

@@ -4,13 +4,14 @@ import asyncio
 import sqlite3
 import stat
 import threading
+import uuid
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import DBAPIError
 
-from trunkline.gateway.state.database import Database, DatabaseClosed
+from trunkline.gateway.state.database import LOG_KEPT_BYTES, Database, DatabaseClosed
 from trunkline.gateway.state.kv import get_value, put_value, remove_value
 from trunkline.gateway.state.mounts import network_kind
 from trunkline.gateway.state.schema import kv
@@ -195,6 +196,30 @@ async def test_the_log_is_moved_into_the_file_while_chats_go_on(
     async with asyncio.timeout(10):
         while b"zanthoxylum" not in await asyncio.to_thread(file.read_bytes):
             await sqlite_database.write(lambda c: put_value(c, "later", "anything"))
+
+
+async def test_a_log_that_one_long_read_made_long_becomes_short_again(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    log = tmp_path / "state.db-wal"
+    began, over = threading.Event(), threading.Event()
+
+    def read_long(connection: Connection) -> None:
+        get_value(connection, "n0")
+        began.set()
+        assert over.wait(60)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sqlite_database.read(read_long))
+        await asyncio.to_thread(began.wait)
+        for n in range(12):
+            await sqlite_database.write(lambda c, n=n: put_value(c, f"n{n}", "x" * 2**20))  # type: ignore[misc]
+        assert log.stat().st_size > LOG_KEPT_BYTES
+        over.set()
+
+    async with asyncio.timeout(30):
+        while log.stat().st_size > LOG_KEPT_BYTES:
+            await sqlite_database.write(lambda c: put_value(c, "later", str(uuid.uuid4())))
 
 
 def test_a_network_mount_gets_no_write_ahead_log(tmp_path: Path) -> None:
