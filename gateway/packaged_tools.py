@@ -1,12 +1,14 @@
 """Tools that other installed packages bring, by the entry-point group `trunkline.tools`.
 
 Each names a function without arguments that returns a Tool or a tuple of them. One that is broken is named in
-a sentence and left out; nobody but the owner gets one unless the settings allow it.
+a sentence and left out; nobody but the owner gets one unless the settings allow it. They run apart from the
+chats, since a package may block.
 """
 
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from inspect import iscoroutinefunction
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from trunkline.agent.tools.base import Tool
+from trunkline.gateway.apart import Apart
 from trunkline.gateway.settings import FileSettings
 from trunkline.gateway.tool_access import limited
 
@@ -36,6 +39,7 @@ def load_packaged_tools(
     `taken` are names that can't be used again.
     """
     names = set(taken)
+    apart = Apart()
     found: list[Tool[Any]] = []
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:
@@ -48,7 +52,9 @@ def load_packaged_tools(
             package = point.dist.name if point.dist is not None else point.value
             say(f"The tools “{point.name}” of the package {package} are left out: {error}.")
             continue
-        found += (limited(tool, _allowed(settings.tools, tool.name), settings.owner) for tool in tools)
+        for tool in tools:
+            moved = replace(tool, run=apart.tool(tool.run))
+            found.append(limited(moved, _allowed(settings.tools, tool.name), settings.owner))
     return tuple(found)
 
 

@@ -1,5 +1,6 @@
 """Tools of other packages, from real distributions on the path: what is taken and what is left out."""
 
+import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -94,6 +95,79 @@ async def test_an_installed_package_brings_its_tools_to_the_owner(tmp_path: Path
     for other in (BO, DEN):
         result = await weather.run(arguments, context(other))
         assert (result.content, result.is_error) == (NOT_ALLOWED, True)
+
+
+BLOCKING = """\
+    import asyncio, threading
+    from pydantic import BaseModel
+    from trunkline.agent.tools.base import Tool, ToolResult
+
+    entered, leave, cancelled = threading.Event(), threading.Event(), threading.Event()
+
+    class Nothing(BaseModel):
+        pass
+
+    async def block(given, context):
+        entered.set()
+        leave.wait(60)
+        return ToolResult("over")
+
+    async def wait(given, context):
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async def give_up(given, context):
+        raise asyncio.CancelledError
+
+    def quitter():
+        return Tool("give_up", "Gives up.", Nothing, give_up)
+
+    def both():
+        return (Tool("block", "Blocks.", Nothing, block), Tool("wait", "Waits.", Nothing, wait))
+"""
+
+
+async def test_one_that_blocks_holds_nobody_else_up(tmp_path: Path, install: Install) -> None:
+    install("blocking_tools", BLOCKING, {"both": "both"})
+    tool, _ = load_packaged_tools([], settings(tmp_path), lambda _: None)
+    module = sys.modules["blocking_tools"]
+
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(tool.run(tool.arguments(), context(ANA)))
+        # This loop goes on while the tool blocks: else the event would never be set.
+        await asyncio.to_thread(module.entered.wait, 30)
+        assert not running.done()
+        module.leave.set()
+    assert running.result().content == "over"
+
+
+async def test_one_that_cancels_itself_has_failed_and_cancels_nobody_else(
+    tmp_path: Path, install: Install
+) -> None:
+    install("blocking_tools", BLOCKING, {"quitter": "quitter"})
+    (tool,) = load_packaged_tools([], settings(tmp_path), lambda _: None)
+    with pytest.raises(RuntimeError, match="cancelled itself"):
+        await tool.run(tool.arguments(), context(ANA))
+
+
+async def test_one_that_is_cancelled_is_told_and_one_that_blocks_does_not_hold_up_its_own_end(
+    tmp_path: Path, install: Install
+) -> None:
+    install("blocking_tools", BLOCKING, {"both": "both"})
+    block, wait = load_packaged_tools([], settings(tmp_path), lambda _: None)
+    module = sys.modules["blocking_tools"]
+    for tool, is_told in ((wait, True), (block, False)):
+        module.entered.clear()
+        module.cancelled.clear()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await tool.run(tool.arguments(), context(ANA))
+        assert module.entered.is_set()
+        assert await asyncio.to_thread(module.cancelled.wait, 30 if is_told else 0.1) is is_told
+    module.leave.set()
 
 
 @pytest.mark.parametrize(
