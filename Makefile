@@ -9,17 +9,18 @@ PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.1
 	$$each -c '$(ENOUGH)' 2>/dev/null && echo $$each && break; done)
 
 ifneq ($(UV),)
-INSTALL := $(UV) pip install --quiet --python $(BIN)/python
+INSTALL_INTO = $(UV) pip install --quiet --python $(1)/bin/python
 MAKE_VENV := $(UV) venv --quiet --python
 else
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL_INTO = $(1)/bin/python -m pip install --quiet --disable-pip-version-check
 MAKE_VENV := $(PYTHON) -m venv
 endif
+INSTALL := $(call INSTALL_INTO,$(VENV))
 
 # Several workers at once, how many is in tests/conftest.py. One, to debug: make test ARGS="-n0 tests/FILE"
 TEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: run install test check fix bench lock local extra clean
+.PHONY: run install test check fix bench lock local servers extra clean
 
 run: $(VENV)/run.stamp
 	@$(BIN)/trunkline run
@@ -48,18 +49,24 @@ bench: $(VENV)/dev.stamp
 # The server for model files, for `trunkline model try` and the tests that talk to a real model.
 local: $(VENV)/local.stamp
 
+# The servers of memory providers that the tests run on, each in an environment of its own.
+SERVERS := hindsight openviking
+servers: $(SERVERS:%=$(VENV)/servers/%.stamp)
+
 # What an extra needs, such as make extra NAME=mcp
 extra: $(VENV)/run.stamp
 	$(INSTALL) 'trunkline[$(NAME)]'
 
-COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --custom-compile-command "make lock" $(LOCK_ARGS)
 
 # make lock LOCK_ARGS=--upgrade takes the newest versions
 lock:
-	$(COMPILE) --group build --extra documents -o requirements/run.txt
-	$(COMPILE) --group build --group dev --extra documents -c requirements/run.txt -o requirements/dev.txt
-	$(COMPILE) --group build --extra documents --extra local -c requirements/run.txt -o requirements/local.txt
+	$(COMPILE) pyproject.toml --group build --extra documents -o requirements/run.txt
+	$(COMPILE) pyproject.toml --group build --group dev --extra documents -c requirements/run.txt -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --group build --extra documents --extra local -c requirements/run.txt -o requirements/local.txt
+	$(foreach each,$(SERVERS),$(COMPILE) requirements/servers/$(each).in \
+	  --excludes requirements/servers/$(each).excludes -o requirements/servers/$(each).txt &&) true
 
 clean:
 	rm -rf $(VENV) build dist trunkline.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
@@ -77,6 +84,14 @@ ifeq ($(UV),)
 else
 	@$(MAKE_VENV) $(PYTHON) $(VENV)
 endif
+
+# The packages that a server can do without are left out of its list, so nothing but the list is installed.
+$(VENV)/servers/%.stamp: requirements/servers/%.txt | $(VENV)/pyvenv.cfg
+	@echo "Installing the server $*"
+	@rm -rf $(@:.stamp=)
+	@$(MAKE_VENV) $(if $(UV),$(PYTHON)) $(@:.stamp=)
+	@$(call INSTALL_INTO,$(@:.stamp=)) --no-deps --require-hashes -r $<
+	@touch $@
 
 $(VENV)/%.stamp: requirements/%.txt pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "Installing what requirements/$*.txt lists into $(VENV)"

@@ -193,7 +193,8 @@ class OutboundMessage:
     there was none. `mention` is the one user id that may be pinged. `ephemeral` asks for an answer only
     the asker sees, where the interaction allows it; with `private`, too, it is Rejected rather than shown to
     others. `quiet` asks for no notification. An edit takes away buttons that `buttons` doesn't have.
-    With a `file` the message is that file, and its chunk is empty.
+    With a `file` the message is that file, and its chunk is empty; the pictures of its `album` are shown with
+    it as one.
     """
 
     to: ChatRef
@@ -207,11 +208,17 @@ class OutboundMessage:
     buttons: tuple[Button, ...] = ()
     file: OutboundFile | None = None
     private: bool = False
+    album: tuple[OutboundFile, ...] = ()
+
+    @property
+    def files(self) -> tuple[OutboundFile, ...]:
+        """All that the message brings, in order."""
+        return () if self.file is None else (self.file, *self.album)
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The platform has it, under this id."""
+    """The platform has it, under this id, as `delete` takes it. An album's may name several messages."""
 
     message_id: str
 
@@ -223,6 +230,7 @@ class Limits:
     `edit_interval_s` spaces streamed edits; `typing_interval_s` is None where there is no typing.
     `can_edit` is false where an answer can't be changed once sent. `nonce`: the platform refuses doubles
     for some minutes. `looks_back`: a message with `tried_since` is looked for before it is sent again.
+    `album_files` pictures of `album_bytes` together may go out as one message.
     """
 
     message_chars: int
@@ -232,6 +240,8 @@ class Limits:
     can_edit: bool = True
     nonce: bool = False
     looks_back: bool = False
+    album_files: int = 1
+    album_bytes: int = 0
 
     @property
     def repeats_safely(self) -> bool:
@@ -365,6 +375,27 @@ class ReadsBack(Protocol):
 
 
 @runtime_checkable
+class OpensThreads(Protocol):
+    """An adapter of a platform where a thread under a message is opened before anybody writes in it."""
+
+    async def open_thread(self, chat: str, message_id: str, title: str) -> None:
+        """Opens it, under the message's own id; one that is open already is success. Raises AdapterError."""
+        ...
+
+
+@runtime_checkable
+class ReadsThreads(Protocol):
+    """An adapter that can tell what stands in a thread."""
+
+    async def said_before(self, place: ChatRef, before: str, max_messages: int) -> tuple[InboundMessage, ...]:
+        """What others wrote in a thread before a message, oldest first: how it began, and the newest.
+
+        Raises AdapterError.
+        """
+        ...
+
+
+@runtime_checkable
 class HasDirectLink(Protocol):
     """An adapter of a platform where an address leads to the direct chat with the bot."""
 
@@ -388,7 +419,8 @@ class Reacts(Protocol):
 
 @runtime_checkable
 class KnowsMembers(Protocol):
-    """An adapter whose platform doesn't tell us when somebody leaves a room: the house asks now and then."""
+    """An adapter that can be asked who is in a room, for what its platform didn't tell: the house does so now
+    and then."""
 
     async def is_in(self, chat: str, user: str) -> bool:
         """Whether this user may still be in the room; false only when surely not. Raises AdapterError."""

@@ -32,7 +32,7 @@ from trunkline.adapters.base import (
 from trunkline.adapters.discord_buttons import view
 from trunkline.adapters.discord_commands import CommandMenu
 from trunkline.adapters.discord_errors import translate, translated
-from trunkline.adapters.discord_files import fetch_file, is_in, made
+from trunkline.adapters.discord_files import MESSAGE_FILES, REQUEST_BYTES, fetch_file, is_in, made
 from trunkline.adapters.discord_inbound import PLATFORM, Normaliser, SlashCommand
 from trunkline.adapters.discord_listener import Listener, SessionBegan
 from trunkline.adapters.markup.discord import render_discord
@@ -50,6 +50,9 @@ _NONCE_IS_KNOWN = timedelta(minutes=2)
 """Discord checks nonces against those of "the past few minutes"."""
 _CLOCKS_DIFFER = timedelta(minutes=5)
 _LOOKED_THROUGH = 200
+THREAD_NAME_CHARS = 100
+# A thread has already been created for this message.
+_HAS_THREAD = 160004
 READ_BACK_MESSAGES = 200
 """What one chat may have gathered during a gap; more is left unread."""
 # Unknown webhook, unknown interaction, invalid webhook token: an interaction whose time is over.
@@ -64,6 +67,8 @@ _LIMITS = Limits(
     typing_interval_s=TYPING_INTERVAL_S,
     nonce=True,
     looks_back=True,
+    album_files=MESSAGE_FILES,
+    album_bytes=REQUEST_BYTES,
 )
 
 
@@ -183,6 +188,32 @@ class DiscordAdapter:
         found = [await connection.normaliser.read(message) for message in messages]
         return tuple(inbound for some in found for inbound in some)
 
+    async def said_before(self, place: ChatRef, before: str, max_messages: int) -> tuple[InboundMessage, ...]:
+        """What the thread hangs from, or the first message of a forum post, and the newest in the thread."""
+        connection = self._connected()
+        async with translated(repeatable=True):
+            thread = connection.client.get_partial_messageable(_channel_id(place))
+            newest = thread.history(before=discord.Object(int(before)), limit=max_messages)
+            messages = [message async for message in newest][::-1]
+            if all(message.id != thread.id for message in messages):
+                began = await _first_of(connection.client, place)
+                messages = [*began, *messages[max(0, len(messages) + len(began) - max_messages) :]]
+        found = [await connection.normaliser.read(message) for message in messages]
+        return tuple(inbound for some in found for inbound in some)
+
+    async def open_thread(self, chat: str, message_id: str, title: str) -> None:
+        client = self._connected().client
+        async with translated(repeatable=True):
+            channel = client.get_channel(int(chat)) or await client.fetch_channel(int(chat))
+            if not isinstance(channel, discord.TextChannel):
+                raise Rejected("There are no threads in this channel.")
+            try:
+                held = channel.get_partial_message(int(message_id))
+                await held.create_thread(name=title[:THREAD_NAME_CHARS] or "…")
+            except discord.HTTPException as error:
+                if error.code != _HAS_THREAD:
+                    raise
+
     async def send(self, message: OutboundMessage) -> Receipt:
         """With a nonce Discord gives back the first message for some minutes instead of making a second.
 
@@ -212,7 +243,7 @@ class DiscordAdapter:
             channel = client.get_partial_messageable(_channel_id(message.to))
             sent = await channel.send(
                 message.chunk.text or None,
-                file=made(message.file) if message.file is not None else None,  # type: ignore[arg-type]
+                files=[made(file) for file in message.files],
                 # discord.py tries again by itself, so even a message without a name must not double.
                 nonce=message.nonce or secrets.token_hex(12),
                 reference=reference,  # type: ignore[arg-type]  # None is its default, left out of its types
@@ -329,17 +360,27 @@ class DiscordAdapter:
         return "" if user is None else f"https://discord.com/users/{user.id}"
 
     async def is_in(self, chat: str, user: str) -> bool:
-        """Whether somebody is still on a channel's server: events on that are for privileged bots only."""
+        """Whether somebody is still on a channel's server and sees the channel: events on that are for
+        privileged bots only."""
         client = self._connected().client
         async with translated(repeatable=True):
             channel = client.get_channel(int(chat)) or await client.fetch_channel(int(chat))
             if not isinstance(channel, discord.abc.GuildChannel | discord.Thread):
                 return True
             try:
-                await channel.guild.fetch_member(int(user))
+                member = await channel.guild.fetch_member(int(user))
             except discord.NotFound:
                 return False
-            return True
+            if channel.guild.get_role(channel.guild.id) is None:
+                return True  # the server's roles are not known yet
+            sees = channel.permissions_for(member)
+            if not isinstance(channel, discord.Thread) or not channel.is_private():
+                return sees.view_channel
+            try:
+                await channel.fetch_member(member.id)
+            except discord.NotFound:
+                return sees.manage_threads
+            return sees.view_channel
 
     async def typing(self, to: ChatRef, *, on: bool) -> None:
         """There is no call to end it: the sign goes with the answer or after ten seconds."""
@@ -367,6 +408,17 @@ async def _stay_connected(client: Listener) -> None:
     raise Unavailable("Discord's connection was closed.")
 
 
+async def _first_of(client: Listener, place: ChatRef) -> list[discord.Message]:
+    """What a thread began with, wherever that stands; nothing where it is gone."""
+    for where in (place.chat, place.thread):
+        try:
+            channel = client.get_partial_messageable(int(where or 0))
+            return [await channel.fetch_message(_channel_id(place))]
+        except (discord.NotFound, discord.Forbidden):
+            continue
+    return []
+
+
 async def _close(client: Listener, connector: aiohttp.BaseConnector) -> None:
     try:
         async with asyncio.timeout(_CLOSE_TIMEOUT_S):
@@ -380,8 +432,8 @@ async def _close(client: Listener, connector: aiohttp.BaseConnector) -> None:
 
 
 def _says(said: discord.Message, message: OutboundMessage) -> bool:
-    if message.file is not None:
-        return is_in(said, message.file)
+    if message.files:
+        return all(is_in(said, file) for file in message.files)
     return said.content.strip() == message.chunk.text.strip()
 
 

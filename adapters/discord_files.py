@@ -10,6 +10,9 @@ from trunkline.adapters.discord_errors import translated
 from trunkline.adapters.discord_listener import Listener
 
 DOWNLOAD_TIMEOUT_S = 120.0
+MESSAGE_FILES = 10
+REQUEST_BYTES = 24 * 2**20
+"""A little under the 25 MB that one request may hold (Discord, Uploading Files)."""
 _PIECE_BYTES = 65_536
 
 

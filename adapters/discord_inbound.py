@@ -25,6 +25,7 @@ from trunkline.adapters.base import (
 )
 from trunkline.adapters.discord_errors import translated
 from trunkline.adapters.discord_text import plain_text, split_command
+from trunkline.adapters.inline import inline
 
 PLATFORM = "discord"
 _NOBODY = Sender(id="", label="", is_person=False)
@@ -244,7 +245,7 @@ class Normaliser:
             text=plain_text(message, self._own_id),
             message_id=str(message.id),
             event_id=str(message.id),
-            attachments=tuple(_attachments(message)),
+            attachments=(*_attachments(message), *self._asked_about(message)),
             reply_to=reply_to,
             mentions_me=addressed,
             mentions_others=not addressed and bool(message.mentions or message.raw_role_mentions),
@@ -283,8 +284,15 @@ class Normaliser:
             message_id=str(said.id),
             author_id=str(said.author.id),
             is_own=said.author.id == self._own_id,
-            text=plain_text(said, self._own_id),
+            text="\n".join(filter(None, [plain_text(said, self._own_id), *map(_named, _attachments(said))])),
         )
+
+    def _asked_about(self, message: discord.Message) -> Iterator[Attachment]:
+        """The files of what somebody wrote on a server and this replies to: it may never have been for us."""
+        said = message.reference.resolved if message.reference is not None else None
+        is_reply = message.type is discord.MessageType.reply and message.guild is not None
+        if is_reply and isinstance(said, discord.Message) and said.author.id != self._own_id:
+            yield from _attachments(said)
 
     def _is_addressed(self, message: discord.Message, reply_to: ReplyTo | None) -> bool:
         if reply_to is not None and reply_to.is_own:
@@ -304,6 +312,7 @@ def _others(message: discord.Message) -> Iterator[object]:
     """Everything but words that a message may consist of."""
     yield from (message.attachments, message.embeds, message.stickers, message.message_snapshots)
     yield message.poll
+    yield message.activity
 
 
 def _thread_place(thread: discord.Thread) -> _Place:
@@ -338,6 +347,10 @@ def _attachments(message: discord.Message) -> Iterator[Attachment]:
             mime=mime,
             size_bytes=file.size,
         )
+
+
+def _named(file: Attachment) -> str:
+    return f"[{file.kind.value}: {inline(file.name)}]"
 
 
 def _kind(mime: str) -> AttachmentKind:

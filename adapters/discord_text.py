@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 import discord
 
+from trunkline.adapters.inline import TEXT_CHARS, inline
+
 _TOKEN = re.compile(
     r"<(?:@!?(?P<user>\d+)|@&(?P<role>\d+)|#(?P<channel>\d+)|a?:(?P<emoji>\w+):\d+"
     r"|/(?P<command>[^:<>]+):\d+|t:(?P<time>\d{1,11})(?::[a-zA-Z])?)>"
@@ -19,13 +21,16 @@ def plain_text(message: discord.Message, own_id: int) -> str:
     if not message.content or message.author.bot:
         # Under a person's own words an embed is only the preview of a link.
         parts += _embeds(message.embeds)
-    parts += [f"[sticker: {sticker.name}]" for sticker in message.stickers]
+    parts += [f"[sticker: {inline(sticker.name)}]" for sticker in message.stickers]
     if message.poll is not None:
-        answers = "; ".join(answer.text for answer in message.poll.answers)
-        parts.append(f"[poll: {message.poll.question} ({answers})]")
+        answers = "; ".join(inline(answer.text, TEXT_CHARS) for answer in message.poll.answers)
+        question = inline(str(message.poll.question), TEXT_CHARS)
+        parts.append(f"[poll: {question} ({answers})]")
+    if message.activity is not None:
+        parts.append("[invitation to an activity]")
     for snapshot in message.message_snapshots:
         words = [_resolved(snapshot.content, message), *_embeds(snapshot.embeds)]
-        words += [f"[sticker: {sticker.name}]" for sticker in snapshot.stickers]
+        words += [f"[sticker: {inline(sticker.name)}]" for sticker in snapshot.stickers]
         parts.append("\n".join(["[forwarded message]", *filter(None, words)]))
     return "\n".join(part for part in parts if part)
 
@@ -52,13 +57,13 @@ def _name(token: re.Match[str], message: discord.Message) -> str:
     value = token[token.lastgroup or 0]
     match token.lastgroup:
         case "user":
-            return f"@{_user(int(value), message)}"
+            return f"@{inline(_user(int(value), message))}"
         case "role":
             role = message.guild.get_role(int(value)) if message.guild else None
-            return f"@{role.name.removeprefix('@') if role else value}"
+            return f"@{inline(role.name.removeprefix('@')) if role else value}"
         case "channel":
             channel = message.guild.get_channel_or_thread(int(value)) if message.guild else None
-            return f"#{channel.name if channel else value}"
+            return f"#{inline(channel.name) if channel else value}"
         case "emoji":
             return f":{value}:"
         case "command":

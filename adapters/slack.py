@@ -21,7 +21,7 @@ What this adapter chooses where Slack leaves a choice:
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -42,7 +42,6 @@ from trunkline.adapters.base import (
     InboundMessage,
     Limits,
     NotStored,
-    OutboundFile,
     OutboundMessage,
     RateLimited,
     Receipt,
@@ -52,10 +51,11 @@ from trunkline.adapters.base import (
     Uncertain,
     Unreachable,
 )
+from trunkline.adapters.inline import inline
 from trunkline.adapters.markup.slack import render_slack
 from trunkline.adapters.slack_buttons import EMOJI, attachments, name_of_emoji
 from trunkline.adapters.slack_errors import translated
-from trunkline.adapters.slack_files import fetch_file, send_file
+from trunkline.adapters.slack_files import MESSAGE_BYTES, MESSAGE_FILES, fetch_file, send_files
 from trunkline.adapters.slack_inbound import (
     PLATFORM,
     Identity,
@@ -104,11 +104,15 @@ class Timing:
     download_s: float = 60.0
 
 
+Suggest = Callable[[str, str], Awaitable[Sequence[str]]]
+
+
 class SlackAdapter:
     """One Slack app installed in one workspace (or one organisation). Implements `Adapter`.
 
     `base_url` is the Web API's address with its path (default https://slack.com/api/); `proxy` an HTTP proxy,
-    by default that of the environment. `prompts` are suggested in the assistant's pane, at most four.
+    by default that of the environment. `suggest` says what to suggest, at most four lines, to a team's user
+    who opens the assistant's pane: nothing to somebody who may not talk.
     """
 
     def __init__(
@@ -120,12 +124,12 @@ class SlackAdapter:
         base_url: str | None = None,
         proxy: str | None = None,
         timing: Timing | None = None,
-        prompts: Sequence[str] = (),
+        suggest: Suggest | None = None,
     ) -> None:
         self._app_token = app_token
         self._commands = frozenset(spec.name.casefold() for spec in commands)
         self._timing = timing or Timing()
-        self._prompts = tuple(prompts)
+        self._suggest = suggest
         # The libraries print whole messages at DEBUG and repeat failed posts by default; both are off.
         self._library_log = logging.getLogger(f"{__name__}.library")
         self._library_log.setLevel(logging.ERROR)
@@ -158,6 +162,8 @@ class SlackAdapter:
             group_edit_interval_s=1.5,
             typing_interval_s=20.0,
             looks_back=True,
+            album_files=MESSAGE_FILES,
+            album_bytes=MESSAGE_BYTES,
         )
 
     def render(self, markdown: str) -> tuple[Chunk, ...]:
@@ -196,7 +202,7 @@ class SlackAdapter:
                     not_stored.set_exception(exc)
                     raise
             elif isinstance(body, dict) and (pane := opened_pane(body)) is not None:
-                await self._welcome(*pane)
+                await self._welcome(str(body.get("team_id") or identity.team), *pane)
 
         app = build_app(self._web, identity, self._library_log, take)
         async with (
@@ -210,11 +216,12 @@ class SlackAdapter:
             connected(identity.user)
             await socket.watch(self._timing.check_s, self._timing.lost_after_s)
 
-    async def _welcome(self, channel: str, thread: str) -> None:
+    async def _welcome(self, team: str, user: str, channel: str, thread: str) -> None:
         """What one could ask, in a pane just opened. A courtesy: it is tried once and never raises."""
-        if not self._prompts:
+        lines = () if self._suggest is None else await self._suggest(team, user)
+        if not lines:
             return
-        prompts = [{"title": prompt, "message": prompt} for prompt in self._prompts[:_MOST_PROMPTS]]
+        prompts = [{"title": line, "message": line} for line in lines[:_MOST_PROMPTS]]
         try:
             with translated("the suggestions"):
                 async with asyncio.timeout(_PROMPTS_S):
@@ -248,6 +255,21 @@ class SlackAdapter:
         found = (reader.read_again(message, place.chat) for message in said if message["ts"] > after)
         return tuple(message for message in found if message is not None)
 
+    async def said_before(self, place: ChatRef, before: str, max_messages: int) -> tuple[InboundMessage, ...]:
+        """A thread's first message, and the newest of at most 999 before the one of that id."""
+        reader = self._reader
+        if reader is None:
+            raise Unavailable("Slack is not connected.")
+        with translated("reading the thread"):
+            answer = await self._web.conversations_replies(
+                channel=place.chat, ts=place.thread or "", latest=before, limit=_MOST_AT_ONCE
+            )
+        said = sorted(answer.get("messages") or (), key=lambda message: str(message["ts"]))
+        earlier = [message for message in said if message["ts"] < before]
+        chosen = [*earlier[:1], *earlier[1:][-(max_messages - 1) :]]
+        found = (reader.read_again(message, place.chat) for message in chosen)
+        return tuple(message for message in found if message is not None)
+
     async def _identify(self) -> Identity:
         try:
             with translated("auth.test"):
@@ -269,15 +291,15 @@ class SlackAdapter:
         names = {}
         for user in ids:
             with suppress(Rejected):  # nobody of that id: the words stay as they were written
-                names[user] = await self._names.find(user)
+                names[user] = inline(await self._names.find(user))
         return _USER_ID.sub(lambda found: f"@{names.get(found[1], found[1])}", text)
 
     # Sending
 
     async def send(self, message: OutboundMessage) -> Receipt:
         """Posts in the chat or thread; Slack has no use for `reply_to` (that is its thread) and `quiet`."""
-        if message.file is not None:
-            return await self._send_file(message, message.file)
+        if message.files:
+            return await self._send_files(message)
         text = without_pings(message.chunk.text, message.mention)
         if message.ephemeral:
             return await self._whisper(message, text)
@@ -295,11 +317,11 @@ class SlackAdapter:
                 raise
             return await self._whisper(message, text)
 
-    async def _send_file(self, message: OutboundMessage, file: OutboundFile) -> Receipt:
+    async def _send_files(self, message: OutboundMessage) -> Receipt:
         if message.ephemeral and not message.to.chat.startswith("D"):
             raise Rejected("a file can't be shown to one person only")
         since = None if message.tried_since is None else message.tried_since - _CLOCKS_DIFFER
-        return await send_file(self._web, message.to, file, since, self._timing.download_s)
+        return await send_files(self._web, message.to, message.files, since, self._timing.download_s)
 
     async def _post(self, message: OutboundMessage, text: str) -> Receipt:
         with translated("the message", repeatable=False):

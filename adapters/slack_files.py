@@ -5,6 +5,7 @@ file, so only of it can it be unknown whether it was done.
 """
 
 import io
+from collections.abc import Sequence
 from datetime import datetime
 from urllib.parse import urlsplit
 
@@ -26,6 +27,9 @@ from trunkline.adapters.base import (
 from trunkline.adapters.slack_errors import translated
 from trunkline.adapters.slack_wire import WireFile, WireShares
 
+MESSAGE_FILES = 10
+"""Slack names no limit; so many are still looked at."""
+MESSAGE_BYTES = 50 * 2**20
 _READ_BYTES = 64 * 1024
 _MOST = 200
 
@@ -45,15 +49,33 @@ async def fetch_file(web: AsyncWebClient, attachment: Attachment, max_bytes: int
             return await _read(response, max_bytes)
 
 
-async def send_file(
-    web: AsyncWebClient, to: ChatRef, file: OutboundFile, since: datetime | None, timeout_s: float
+async def send_files(
+    web: AsyncWebClient, to: ChatRef, files: Sequence[OutboundFile], since: datetime | None, timeout_s: float
 ) -> Receipt:
-    """Shows the file in the chat or thread. Since `since` it may be there already.
+    """Shows files in the chat or thread, in one message. Since `since` they may be there already.
 
-    Gives the ts of its message, or the file's id where Slack doesn't tell that yet.
+    Gives the ts of their message, or the first one's id where Slack doesn't tell that yet.
     """
-    if since is not None and (shown := await _find_shown(web, to, file, since)) is not None:
+    if since is not None and (shown := await _find_shown(web, to, files, since)) is not None:
         return shown
+    ids = [await _upload(web, file, timeout_s) for file in files]
+    try:
+        with translated("the file", repeatable=False):
+            await web.files_completeUploadExternal(
+                files=[{"id": one, "title": file.name} for one, file in zip(ids, files, strict=True)],
+                channel_id=to.chat,
+                thread_ts=to.thread,
+            )
+    except Uncertain as lost:
+        shown_at = await _shown_at(web, ids[0])
+        if shown_at is None:
+            raise lost from None
+        return Receipt(shown_at)
+    return Receipt(await _shown_at(web, ids[0]) or ids[0])
+
+
+async def _upload(web: AsyncWebClient, file: OutboundFile, timeout_s: float) -> str:
+    """The id of a file that is at Slack now, shown to nobody yet."""
     with translated("the upload"):
         place = await web.files_getUploadURLExternal(filename=file.name, length=len(file.content))
         async with (
@@ -62,18 +84,7 @@ async def send_file(
         ):
             if response.status != 200:
                 raise Unavailable(f"Slack did not take the file (HTTP {response.status})")
-    file_id = str(place["file_id"])
-    try:
-        with translated("the file", repeatable=False):
-            await web.files_completeUploadExternal(
-                files=[{"id": file_id, "title": file.name}], channel_id=to.chat, thread_ts=to.thread
-            )
-    except Uncertain as lost:
-        shown_at = await _shown_at(web, file_id)
-        if shown_at is None:
-            raise lost from None
-        return Receipt(shown_at)
-    return Receipt(await _shown_at(web, file_id) or file_id)
+    return str(place["file_id"])
 
 
 async def _shown_at(web: AsyncWebClient, file_id: str) -> str | None:
@@ -89,9 +100,10 @@ async def _shown_at(web: AsyncWebClient, file_id: str) -> str | None:
 
 
 async def _find_shown(
-    web: AsyncWebClient, to: ChatRef, file: OutboundFile, since: datetime
+    web: AsyncWebClient, to: ChatRef, files: Sequence[OutboundFile], since: datetime
 ) -> Receipt | None:
-    """A file of this name and size that the chat was shown by us since then."""
+    """A message of ours with files of these names and sizes that the chat was shown since then."""
+    wanted = {(file.name, len(file.content)) for file in files}
     oldest = f"{since.timestamp():.6f}"
     with translated("reading the channel"):
         if to.thread is not None:
@@ -101,9 +113,9 @@ async def _find_shown(
         else:
             answer = await web.conversations_history(channel=to.chat, oldest=oldest, limit=_MOST)
     for said in answer.get("messages") or ():
-        for one in said.get("files") or () if said.get("bot_id") else ():
-            if (one.get("name"), one.get("size")) == (file.name, len(file.content)):
-                return Receipt(str(said["ts"]))
+        shown = {(one.get("name"), one.get("size")) for one in said.get("files") or ()}
+        if said.get("bot_id") and wanted <= shown:
+            return Receipt(str(said["ts"]))
     return None
 
 

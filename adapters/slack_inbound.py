@@ -20,6 +20,8 @@ from trunkline.adapters.base import (
     ReplyTo,
     Sender,
 )
+from trunkline.adapters.inline import inline
+from trunkline.adapters.slack_blocks import is_readable, notes_of, text_of_blocks, text_of_card
 from trunkline.adapters.slack_buttons import emoji_of
 from trunkline.adapters.slack_text import NameOf, command_in, mentions, mentions_anybody, plain_text
 from trunkline.adapters.slack_wire import (
@@ -174,20 +176,28 @@ class InboundReader:
             thread=thread,
             message_id=said.ts,
             event_id=envelope.event_id,
-            attachments=tuple(_attachment(file) for file in said.files if file.mode != "tombstone"),
+            attachments=tuple(_attachment(file) for file in _files(said) if is_readable(file)),
             reply_to=self._reply_to(said) if in_thread else None,
             mentions_me=mentioned,
             mentions_others=not mentioned and mentions_anybody(said.text),
         )
 
     def _text(self, said: WireMessage) -> str:
-        text = plain_text(said.text, self._me.user, self._name_of)
-        shared = (part for part in said.attachments if part.is_share)
-        for part in shared:
-            author = part.author_name or "somebody"
-            quoted = plain_text(part.text or part.fallback, self._me.user, self._name_of)
-            text = f"{text}\n[forwarded, {author} wrote: {quoted}]".strip()
-        return text
+        """The words, then what else is shown: blocks where there are no words, cards, what is shared.
+
+        A link's preview is nobody's words.
+        """
+        parts = [self._plain(said.text) or self._plain(text_of_blocks(said.blocks))]
+        for card in said.attachments:
+            if card.is_share:
+                author = inline(card.author_name) or "somebody"
+                parts.append(f"[forwarded, {author} wrote: {self._plain(card.text or card.fallback)}]")
+            elif said.bot_id is not None and not card.from_url:
+                parts.append(self._plain(text_of_card(card)))
+        return "\n".join(filter(None, [*parts, *notes_of(_files(said))]))
+
+    def _plain(self, text: str) -> str:
+        return plain_text(text, self._me.user, self._name_of)
 
     def _sender(self, said: WireMessage) -> Sender:
         profile = said.user_profile or said.bot_profile
@@ -303,8 +313,8 @@ class InboundReader:
         )
 
 
-def opened_pane(body: Mapping[str, object]) -> tuple[str, str] | None:
-    """The channel and the thread of an assistant's pane that somebody has just opened."""
+def opened_pane(body: Mapping[str, object]) -> tuple[str, str, str] | None:
+    """Who has just opened the assistant's pane, its channel and its thread."""
     event = body.get("event")
     if not isinstance(event, Mapping) or event.get("type") != "assistant_thread_started":
         return None
@@ -312,7 +322,7 @@ def opened_pane(body: Mapping[str, object]) -> tuple[str, str] | None:
         pane = WirePane.model_validate(event).assistant_thread
     except ValidationError:
         return None
-    return pane.channel_id, pane.thread_ts
+    return pane.user_id, pane.channel_id, pane.thread_ts
 
 
 def interaction_token(user: str, response_url: str) -> str:
@@ -334,6 +344,10 @@ def _chat_kind(channel: str, channel_type: str) -> ChatKind:
     if channel_type:
         return ChatKind.DIRECT if channel_type in {"im", "app_home"} else ChatKind.GROUP
     return ChatKind.DIRECT if channel.startswith("D") else ChatKind.GROUP
+
+
+def _files(said: WireMessage) -> list[WireFile]:
+    return [*said.files, *(file for card in said.attachments if card.is_share for file in card.files)]
 
 
 def _attachment(file: WireFile) -> Attachment:

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable
 
+from trunkline.adapters.inline import inline
+
 NameOf = Callable[[str], str | None]
 """The name of a user id where it is known without asking Slack."""
 
@@ -77,9 +79,9 @@ def without_pings(text: str, mention: str | None) -> str:
 def _entity(inner: str, name_of: NameOf) -> str:
     target, _, label = (_unescape(part) for part in inner.partition("|"))
     if target.startswith("@"):
-        return f"@{label or name_of(target[1:]) or target[1:]}"
+        return f"@{inline(label or name_of(target[1:]) or target[1:])}"
     if target.startswith("#"):
-        return f"#{label or target[1:]}"
+        return f"#{inline(label or target[1:])}"
     if target.startswith("!"):
         return label or f"@{target[1:].partition('^')[0]}"
     return _link(target, label)

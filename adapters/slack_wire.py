@@ -34,6 +34,7 @@ class WireFile(_Wire):
     subtype: str = ""
     size: int | None = None
     mode: str = ""
+    filetype: str = ""
     is_external: bool = False
     file_access: str = ""
     url_private: str = ""
@@ -55,11 +56,24 @@ class WireEdited(_Wire):
     ts: str
 
 
+class WireField(_Wire):
+    title: str = ""
+    value: str = ""
+
+
 class WireAttachment(_Wire):
+    """A card under a message: a forwarded message, a link's preview (it has `from_url`), or an app's own."""
+
     text: str = ""
     fallback: str = ""
     author_name: str = ""
     is_share: bool = False
+    pretext: str = ""
+    title: str = ""
+    from_url: str = ""
+    fields: list[WireField] = Field(default_factory=list)
+    blocks: list[object] = Field(default_factory=list)
+    files: list[WireFile] = Field(default_factory=list)
 
 
 class WireMessage(_Wire):
@@ -81,6 +95,7 @@ class WireMessage(_Wire):
     edited: WireEdited | None = None
     files: list[WireFile] = Field(default_factory=list)
     attachments: list[WireAttachment] = Field(default_factory=list)
+    blocks: list[object] = Field(default_factory=list)
     user_profile: WireProfile | None = None
     bot_profile: WireProfile | None = None
     message: "WireMessage | None" = None

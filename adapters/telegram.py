@@ -11,7 +11,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import httpx
-from telegram import Bot, LinkPreviewOptions, MessageEntity, ReactionTypeEmoji, ReplyParameters, Update
+from telegram import (
+    Bot,
+    ChatMemberBanned,
+    ChatMemberLeft,
+    ChatMemberRestricted,
+    LinkPreviewOptions,
+    ReactionTypeEmoji,
+    ReplyParameters,
+    Update,
+)
 from telegram.constants import ChatAction, ReactionEmoji
 from telegram.error import (
     BadRequest,
@@ -39,10 +48,11 @@ from trunkline.adapters.base import (
 from trunkline.adapters.markup.telegram import MESSAGE_UNITS, render_telegram
 from trunkline.adapters.telegram_buttons import Presses, keyboard
 from trunkline.adapters.telegram_faults import PollPacing, Setbacks, refused_token, translated
-from trunkline.adapters.telegram_files import send_file
+from trunkline.adapters.telegram_files import ALBUM_FILES, UPLOAD_BYTES, send_album, send_file
 from trunkline.adapters.telegram_inbound import GENERAL_TOPIC, Myself, normalise
 from trunkline.adapters.telegram_menu import menu_name, publish_menus
 from trunkline.adapters.telegram_requests import PollRequest, WholeRequest
+from trunkline.adapters.telegram_styles import styled
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +74,9 @@ MOVED_CHATS_MOST = 1000
 """New ids of migrated groups kept in memory; the oldest is forgotten and learnt again by one refusal."""
 
 _TOPIC_GONE = re.compile(r"message thread not found|topic_deleted|topic_id_invalid")
+_MEMBER_HIDDEN = re.compile(r"user not found|participant_id_invalid|admin_required|list is inaccessible")
+_PARTED = " "
+"""Between the ids of an album's messages."""
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 _T = TypeVar("_T")
 
@@ -77,7 +90,12 @@ class TelegramAdapter:
     platform = "telegram"
     reactions: frozenset[str] | None = frozenset(emoji.value for emoji in ReactionEmoji)
     limits = Limits(
-        message_chars=MESSAGE_UNITS, edit_interval_s=1.0, group_edit_interval_s=3.0, typing_interval_s=4.0
+        message_chars=MESSAGE_UNITS,
+        edit_interval_s=1.0,
+        group_edit_interval_s=3.0,
+        typing_interval_s=4.0,
+        album_files=ALBUM_FILES,
+        album_bytes=UPLOAD_BYTES,
     )
 
     def __init__(
@@ -215,21 +233,26 @@ class TelegramAdapter:
         reply = None
         if message.reply_to is not None:
             reply = ReplyParameters(_number(message.reply_to), allow_sending_without_reply=True)
-        entities = _entities(message.chunk)
 
         async def call(chat: int, thread: int | None) -> Receipt:
+            if message.album:
+                shown = await send_album(self._bot, chat, thread, message.files, reply, quiet=message.quiet)
+                return Receipt(_PARTED.join(str(one.message_id) for one in shown))
             if message.file is not None:
                 sent = await send_file(self._bot, chat, thread, message.file, reply, quiet=message.quiet)
                 return Receipt(str(sent.message_id))
-            sent = await self._bot.send_message(
-                chat,
-                message.chunk.text,
-                entities=entities,
-                message_thread_id=thread,
-                reply_parameters=reply,
-                link_preview_options=_NO_PREVIEW,
-                disable_notification=message.quiet,
-                reply_markup=keyboard(message.buttons),
+            sent = await styled(
+                message.chunk,
+                lambda entities: self._bot.send_message(
+                    chat,
+                    message.chunk.text,
+                    entities=entities,
+                    message_thread_id=thread,
+                    reply_parameters=reply,
+                    link_preview_options=_NO_PREVIEW,
+                    disable_notification=message.quiet,
+                    reply_markup=keyboard(message.buttons),
+                ),
             )
             return Receipt(str(sent.message_id))
 
@@ -256,18 +279,35 @@ class TelegramAdapter:
 
         await self._in_chat(to, "reacting", call)
 
-    async def edit(self, message_id: str, message: OutboundMessage) -> Receipt:
-        entities = _entities(message.chunk)
+    async def is_in(self, chat: str, user: str) -> bool:
+        """Whether somebody is still in a group, as far as Telegram tells those who are no admins there."""
 
+        async def call(number: int, _: int | None) -> bool:
+            try:
+                found = await self._bot.get_chat_member(number, _number(user))
+            except BadRequest as exc:
+                if _MEMBER_HIDDEN.search(exc.message.lower()):
+                    return True
+                raise
+            if isinstance(found, ChatMemberRestricted):
+                return found.is_member
+            return not isinstance(found, ChatMemberLeft | ChatMemberBanned)
+
+        return await self._in_chat(ChatRef(chat), "asking who is there", call)
+
+    async def edit(self, message_id: str, message: OutboundMessage) -> Receipt:
         async def call(chat: int, thread: int | None) -> Receipt:
             try:
-                await self._bot.edit_message_text(
-                    message.chunk.text,
-                    chat_id=chat,
-                    message_id=_number(message_id),
-                    entities=entities,
-                    link_preview_options=_NO_PREVIEW,
-                    reply_markup=keyboard(message.buttons),
+                await styled(
+                    message.chunk,
+                    lambda entities: self._bot.edit_message_text(
+                        message.chunk.text,
+                        chat_id=chat,
+                        message_id=_number(message_id),
+                        entities=entities,
+                        link_preview_options=_NO_PREVIEW,
+                        reply_markup=keyboard(message.buttons),
+                    ),
                 )
             except BadRequest as exc:
                 if not exc.message.lower().startswith("message is not modified"):
@@ -280,11 +320,13 @@ class TelegramAdapter:
         """Telegram lets bots do so for 48 hours."""
 
         async def call(chat: int, thread: int | None) -> None:
-            try:
-                await self._bot.delete_message(chat, _number(message_id))
-            except BadRequest as exc:
-                if "message to delete not found" not in exc.message.lower():
-                    raise
+            # Of an album one may be gone already: the others go all the same.
+            for one in message_id.split(_PARTED):
+                try:
+                    await self._bot.delete_message(chat, _number(one))
+                except BadRequest as exc:
+                    if "message to delete not found" not in exc.message.lower():
+                        raise
 
         await self._in_chat(to, "deleting", call)
 
@@ -364,13 +406,6 @@ class TelegramAdapter:
         if len(self._moved) >= MOVED_CHATS_MOST:
             del self._moved[next(iter(self._moved))]
         self._moved[old] = new
-
-
-def _entities(chunk: Chunk) -> list[MessageEntity]:
-    return [
-        MessageEntity(one.kind, one.offset, one.length, url=one.url, language=one.language)
-        for one in chunk.entities
-    ]
 
 
 def _number(text: str) -> int:

@@ -9,42 +9,30 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from telegram import (
-    Animation,
-    Audio,
     CallbackQuery,
     Chat,
     ChatMember,
     ChatMemberRestricted,
     ChatMemberUpdated,
-    Document,
-    Location,
     Message,
     MessageEntity,
-    MessageOrigin,
-    MessageOriginChannel,
-    MessageOriginChat,
-    MessageOriginHiddenUser,
-    MessageOriginUser,
     MessageReactionUpdated,
-    PhotoSize,
     ReactionTypeEmoji,
     Update,
     User,
-    Video,
-    VideoNote,
-    Voice,
 )
 from telegram.constants import ChatMemberStatus, ChatType, MessageEntityType
 
 from trunkline.adapters.base import (
     Attachment,
-    AttachmentKind,
     ChatKind,
     InboundKind,
     InboundMessage,
     ReplyTo,
     Sender,
 )
+from trunkline.adapters.inline import inline
+from trunkline.adapters.telegram_content import EXTERNAL, carried_by, files_of, notes_of, origin_name
 
 PRESS_LIFE = timedelta(seconds=10)
 """For how long a press may be answered; Telegram itself gives up on it after about a quarter of an hour."""
@@ -58,20 +46,10 @@ MOVED = "moved"
 """The text of a membership message: whose membership changed is its sender (the bot itself included);
 a chat that moved is named by its new id, with the old one in `moved_from`."""
 
-_File = PhotoSize | Voice | Audio | VideoNote | Video | Animation | Document
 
 _SPACE = " ".encode("utf-16-le")
 
 _MEMBERS = (ChatMemberStatus.OWNER, ChatMemberStatus.ADMINISTRATOR, ChatMemberStatus.MEMBER)
-
-_UNREADABLE = {
-    "story": "a story",
-    "game": "a game",
-    "invoice": "an invoice",
-    "paid_media": "paid media",
-    "giveaway": "a giveaway",
-    "live_photo": "a live photo",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +113,14 @@ def _from_edit(message: Message, event: str, me: Myself) -> tuple[InboundMessage
 
 def _spoken(message: Message, event: str, me: Myself) -> tuple[InboundMessage, ...]:
     words = _words(message, me)
-    notes = _notes(message)
-    attachments = _attachments(message)
+    notes = notes_of(message)
+    attachments = (*files_of(message), *_asked_about(message, me))
     if words is None or not (words.text or words.command or words.mentions_me or notes or attachments):
         return ()
     reply = _reply(message, me)
     addressed = words.mentions_me or (reply is not None and reply.is_own)
     origin = message.forward_origin
-    opening = [f"[forwarded from {_origin_name(origin)}]"] if origin is not None else []
+    opening = [f"[forwarded from {inline(origin_name(origin))}]"] if origin is not None else []
     return (
         InboundMessage(
             platform="telegram",
@@ -304,12 +282,24 @@ def _language(user: User | None) -> str:
 
 def _reply(message: Message, me: Myself) -> ReplyTo | None:
     """Everything in a topic seems to reply to the message that opened it; that is no reply."""
-    target = message.reply_to_message
-    if target is None or (message.is_topic_message and target.message_id == message.message_thread_id):
+    target, quoted = message.reply_to_message, message.quote.text if message.quote is not None else ""
+    if target is None:
+        return _reply_elsewhere(message, quoted)
+    if message.is_topic_message and target.message_id == message.message_thread_id:
         return None
     author = _sender(target)
-    text = message.quote.text if message.quote is not None else (target.text or target.caption or "")
+    text = quoted or target.text or "\n".join(filter(None, [*carried_by(target), target.caption]))
     return ReplyTo(str(target.message_id), author.id, is_own=author.id == str(me.id), text=text)
+
+
+def _reply_elsewhere(message: Message, quoted: str) -> ReplyTo | None:
+    """A reply to what stands in another chat: all that we get of it is who wrote it and what is quoted."""
+    target = message.external_reply
+    if target is None:
+        return ReplyTo("", text="[a story]") if message.reply_to_story is not None else None
+    media = (f"[{name}]" for name in EXTERNAL if getattr(target, name))
+    said = "\n".join(filter(None, [quoted, *media])) or "[a message]"
+    return ReplyTo(str(target.message_id or ""), text=f"{inline(origin_name(target.origin))}: {said}")
 
 
 def _words(message: Message, me: Myself) -> _Words | None:
@@ -388,76 +378,9 @@ def _mentions_anybody(message: Message) -> bool:
     return any(entity.type in kinds for entity in (*message.entities, *message.caption_entities))
 
 
-def _origin_name(origin: MessageOrigin) -> str:
-    match origin:
-        case MessageOriginUser():
-            return origin.sender_user.full_name
-        case MessageOriginHiddenUser():
-            return origin.sender_user_name
-        case MessageOriginChat():
-            return origin.sender_chat.title or "a group"
-        case MessageOriginChannel():
-            return origin.chat.title or "a channel"
-    return "somebody"
-
-
-def _notes(message: Message) -> list[str]:
-    """A line for each part that is neither text nor a file a model could take."""
-    notes = [f"[{what}: can't be read here]" for name, what in _UNREADABLE.items() if getattr(message, name)]
-    if message.sticker is not None:
-        notes.append(f"[sticker {message.sticker.emoji or 'without emoji'}]")
-    if message.venue is not None:
-        place = message.venue
-        notes.append(f"[place: {place.title}, {place.address}, {_coordinates(place.location)}]")
-    elif message.location is not None:
-        notes.append(f"[location: {_coordinates(message.location)}]")
-    if message.contact is not None:
-        who = " ".join(filter(None, (message.contact.first_name, message.contact.last_name)))
-        notes.append(f"[contact: {who}, {message.contact.phone_number}]")
-    if message.poll is not None:
-        options = "; ".join(option.text for option in message.poll.options)
-        notes.append(f"[poll: {message.poll.question} ({options})]")
-    if message.dice is not None:
-        notes.append(f"[dice {message.dice.emoji} {message.dice.value}]")
-    if message.checklist is not None:
-        tasks = "; ".join(task.text for task in message.checklist.tasks)
-        notes.append(f"[checklist: {message.checklist.title} ({tasks})]")
-    if message.video_note is not None:
-        notes.append("[video note]")
-    if message.animation is not None:
-        notes.append("[animation]")
-    return notes
-
-
-def _coordinates(location: Location) -> str:
-    return f"{location.latitude:.5f}, {location.longitude:.5f}"
-
-
-def _attachments(message: Message) -> tuple[Attachment, ...]:
-    """The one file a message can carry (an album is several messages)."""
-    if message.photo:
-        largest = max(message.photo, key=lambda size: size.width * size.height)
-        return (_file(AttachmentKind.IMAGE, largest, mime="image/jpeg"),)
-    if message.voice is not None:
-        return (_file(AttachmentKind.VOICE, message.voice, mime=message.voice.mime_type or "audio/ogg"),)
-    if message.audio is not None:
-        audio = message.audio
-        name = audio.file_name or audio.title or ""
-        return (_file(AttachmentKind.AUDIO, audio, name, audio.mime_type or "audio/mpeg"),)
-    if message.video_note is not None:
-        return (_file(AttachmentKind.VIDEO, message.video_note, mime="video/mp4"),)
-    film = message.video or message.animation
-    if film is not None:
-        return (_file(AttachmentKind.VIDEO, film, film.file_name or "", film.mime_type or "video/mp4"),)
-    if message.document is not None:
-        document = message.document
-        mime = document.mime_type or ""
-        is_picture = mime.startswith("image/") and mime != "image/svg+xml"
-        kind = AttachmentKind.IMAGE if is_picture else AttachmentKind.DOCUMENT
-        return (_file(kind, document, document.file_name or "", mime),)
-    return ()
-
-
-def _file(kind: AttachmentKind, file: _File, name: str = "", mime: str = "") -> Attachment:
-    """The reference is the id to fetch by, a colon, and the id that stays the same for the same file."""
-    return Attachment(kind, f"{file.file_id}:{file.file_unique_id}", name, mime, file.file_size)
+def _asked_about(message: Message, me: Myself) -> tuple[Attachment, ...]:
+    """The file of somebody's message in a group that this one replies to: it may never have been for us."""
+    target = message.reply_to_message
+    if target is None or message.chat.type == ChatType.PRIVATE or _sender(target).id == str(me.id):
+        return ()
+    return files_of(target)

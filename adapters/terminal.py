@@ -9,7 +9,9 @@ import codecs
 import os
 import re
 import secrets
+import select
 import signal
+import termios
 import threading
 import time
 from collections import OrderedDict
@@ -51,6 +53,8 @@ _PATIENCE_S = 5
 _COMMAND = re.compile(r"/([a-z][a-z0-9_-]*)(?:\s+(.*))?\Z", re.DOTALL)
 _READ_BYTES = 65536
 _COPIES_MOST = 1000
+_PRINTED_MOST = 50
+_LAST_EDIT_S = 10.0
 
 ReadLine = Callable[[], str | None]
 """Waits for the next line and returns it without its end, or None when there will be no more."""
@@ -73,6 +77,25 @@ class LineReader:
             self._rest += self._decoder.decode(read, final=self._ended)
         line, separator, self._rest = self._rest.partition("\n")
         return line.rstrip("\r") if line or separator else None
+
+    @property
+    def keyboard(self) -> int | None:
+        """The descriptor, where somebody types into it."""
+        return self._descriptor if os.isatty(self._descriptor) else None
+
+
+@contextmanager
+def unseen(keyboard: int | None) -> Iterator[None]:
+    """What is typed meanwhile waits to be read and doesn't show, since it would move what is being drawn."""
+    if keyboard is None:
+        yield
+        return
+    before = termios.tcgetattr(keyboard)
+    termios.tcsetattr(keyboard, termios.TCSANOW, [*before[:3], before[3] & ~termios.ECHO, *before[4:]])
+    try:
+        yield
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSANOW, before)
 
 
 class Waiting:
@@ -106,7 +129,9 @@ class Tail:
 class TerminalAdapter:
     """The chat of `person` in `conversation`. `run` returns when the input has ended and is answered.
 
-    An answer counts as complete once something was shown, typing is off and `settle_s` passed in silence.
+    An answer counts as complete once something was shown that can't be stopped any more, typing is off and
+    `settle_s` passed in silence; what comes of its own accord is printed then, too. `keyboard` is where lines
+    are typed, if anywhere.
     """
 
     platform = "terminal"
@@ -124,6 +149,7 @@ class TerminalAdapter:
         settle_s: float = 0.4,
         answer_most_s: float = 1800.0,
         downloads: Path | None = None,
+        keyboard: int | None = None,
     ) -> None:
         self._person = person
         self._conversation = conversation
@@ -132,6 +158,7 @@ class TerminalAdapter:
         self._settle_s = settle_s
         self._answer_most_s = answer_most_s
         self._downloads = downloads
+        self._keyboard = keyboard
         self._open: OrderedDict[str, str] = OrderedDict()
         self._at_stop: dict[str, str] = {}
         self._live: Live | None = None
@@ -139,6 +166,9 @@ class TerminalAdapter:
         self._typing = False
         self._typing_ended = False
         self._moved = asyncio.Event()
+        self._came = asyncio.Event()
+        self._unfinished: set[str] = set()
+        self._printed: OrderedDict[str, str] = OrderedDict()
 
     async def run(self, deliver: Deliver, connected: Callable[[str], None]) -> None:
         connected(TENANT)
@@ -153,8 +183,11 @@ class TerminalAdapter:
                     self._console.print("(/quit or Ctrl-D ends the chat)", style="dim")
                     self._ask()
 
+            listening = tasks.create_task(self._print_what_comes())
             with self._interrupts(stop):
                 await self._converse(deliver)
+            listening.cancel()
+        self._close_answer()
 
     def render(self, markdown: str) -> tuple[Chunk, ...]:
         """One chunk: a terminal has no limit, and lays Markdown out when it is shown."""
@@ -165,7 +198,7 @@ class TerminalAdapter:
         text = message.chunk.text
         if message.file is not None:
             text = f"Saved: `{await asyncio.to_thread(self._save, message.file)}`"
-        self._show(id, text)
+        self._show(id, text, message)
         return Receipt(id)
 
     def _save(self, file: OutboundFile) -> Path:
@@ -186,7 +219,7 @@ class TerminalAdapter:
         raise Rejected(f"there are too many files named {wanted.name}")
 
     async def edit(self, message_id: str, message: OutboundMessage) -> Receipt:
-        self._show(message_id, message.chunk.text)
+        self._show(message_id, message.chunk.text, message)
         return Receipt(message_id)
 
     async def delete(self, to: ChatRef, message_id: str) -> None:
@@ -208,21 +241,39 @@ class TerminalAdapter:
 
     async def _converse(self, deliver: Deliver) -> None:
         while True:
+            is_shown = self._keyboard is not None and not select.select([self._keyboard], [], [], 0)[0]
             self._ask()
             line = await self._next_line()
+            if self._console.is_terminal and not is_shown:
+                self._console.print(line or "", markup=False, highlight=False)
             if line is None or line.strip().lower() in _LEAVING:
                 return
             if is_blank(line):
                 continue
-            self._answering, self._typing_ended = True, False
-            try:
-                await deliver(self._inbound(line))
-                async with asyncio.timeout(self._answer_most_s):
-                    await self._answered()
-            except TimeoutError:
-                self._console.print("No answer came in time.", style="red")
-            finally:
+            self._close_answer()
+            with unseen(self._keyboard):
+                await self._answer(line, deliver)
+
+    async def _answer(self, line: str, deliver: Deliver) -> None:
+        self._answering, self._typing_ended = True, False
+        try:
+            await deliver(self._inbound(line))
+            async with asyncio.timeout(self._answer_most_s):
+                await self._answered()
+        except TimeoutError:
+            self._console.print("No answer came in time.", style="red")
+        finally:
+            self._close_answer()
+
+    async def _print_what_comes(self) -> None:
+        """Prints what nobody waits for, such as a reminder, once it is complete."""
+        while True:
+            await self._came.wait()
+            self._came.clear()
+            await self._answered()
+            if self._open and not self._answering:
                 self._close_answer()
+                self._ask()
 
     async def _answered(self) -> None:
         """Returns when the answer is complete."""
@@ -230,7 +281,8 @@ class TerminalAdapter:
             begun = bool(self._open) or self._typing_ended
             self._moved.clear()
             try:
-                async with asyncio.timeout(self._settle_s if begun and not self._typing else None):
+                quiet_s = _LAST_EDIT_S if self._unfinished else self._settle_s
+                async with asyncio.timeout(quiet_s if begun and not self._typing else None):
                     await self._moved.wait()
             except TimeoutError:
                 return
@@ -276,14 +328,18 @@ class TerminalAdapter:
         if self._console.is_terminal:
             self._console.print(_PROMPT, end="", style="bold cyan")
 
-    def _show(self, id: str, text: str) -> None:
+    def _show(self, id: str, text: str, message: OutboundMessage) -> None:
+        self._unfinished.discard(id)
+        if any(button.action == "stop" for button in message.buttons):
+            self._unfinished.add(id)
+        if self._printed.get(id) == text:
+            return
+        self._open[id] = text
         self._moved.set()
         if self._answering:
-            self._open[id] = text
             self._refresh()
         else:
-            self._print(text)
-            self._ask()
+            self._came.set()
 
     def _refresh(self) -> None:
         """Draws the end of the answer so far; the whole of it is printed when it is complete."""
@@ -319,7 +375,11 @@ class TerminalAdapter:
         self._end_live()
         for text in self._texts():
             self._print(text)
+        self._printed.update(self._open)
+        while len(self._printed) > _PRINTED_MOST:
+            self._printed.popitem(last=False)
         self._open.clear()
+        self._unfinished.clear()
         self._at_stop.clear()
         self._answering = False
 

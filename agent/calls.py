@@ -224,7 +224,7 @@ def _json_object(arguments: str) -> dict[str, Any]:
     if not arguments.strip():
         raise ValueError("They were empty; send a JSON object, {} when the tool takes nothing.")
     try:
-        given = _cleaned(json.loads(arguments))
+        given = _cleaned(json.loads(arguments, object_pairs_hook=_each_once))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"They were no valid JSON: {error}.") from error
     if not isinstance(given, dict):
@@ -232,6 +232,14 @@ def _json_object(arguments: str) -> dict[str, Any]:
         raise ValueError(f"They must be a JSON object, not {kind}.")
     checked: dict[str, Any] = given
     return checked
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object as it is; of a name that is there twice nobody knows which value was meant."""
+    given = dict(pairs)
+    if len(given) < len(pairs):
+        raise ValueError("a name stands in it twice")
+    return given
 
 
 def _cleaned(value: Any) -> Any:

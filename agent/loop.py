@@ -43,6 +43,12 @@ CUT_ANSWER = (
     f"{NOTE} the connection broke in the middle of your message above. "
     "Go on exactly where it ends, and repeat nothing of it.]"
 )
+LONG_ANSWER = (
+    f"{NOTE} your message above reached the length limit of one message. "
+    "Go on exactly where it ends, and repeat nothing of it.]"
+)
+MOST_PARTS = 4
+"""Of an answer that reaches the length limit: a model that repeats itself for ever is left at that."""
 
 
 async def run_turn(
@@ -151,11 +157,13 @@ class _Turn:
     async def _asked(self) -> AsyncGenerator[TextDelta]:
         """Asks until the model has said something, and leaves the end in `_outcome`.
 
-        An empty answer is asked for again once; an answer whose stream broke is once gone on with.
+        An empty answer is asked for again once; an answer whose stream broke is once gone on with, and one
+        that reached the length limit until it has MOST_PARTS parts.
         """
         self._shown = ""
         notes: tuple[Message, ...] = ()
         nudged = continued = False
+        parts = 1
         while True:
             self._rounds += 1
             async with aclosing(self._streamed(notes)) as deltas:
@@ -170,8 +178,12 @@ class _Turn:
                 notes = (AssistantMessage(self._shown), UserMessage(CUT_ANSWER, CUT_ANSWER))
                 continue
             self._usage.append(CallUsage("turn", end.model or self._model.name, end.usage))
-            said = self._said(end.message, continued=continued)
+            said = self._said(end.message, continued=continued or parts > 1)
             self._outcome = ModelDone(said, end.usage)
+            if self._reached_limit(said) and parts < MOST_PARTS:
+                parts += 1
+                notes = (AssistantMessage(self._shown), UserMessage(LONG_ANSWER, LONG_ANSWER))
+                continue
             if said.text or said.tool_calls:
                 return
             if nudged or self._out_of_rounds():
@@ -218,6 +230,10 @@ class _Turn:
         text = self._shown if continued else own.feed(message.text) + own.finish()
         calls = () if self._out_of_rounds() else message.tool_calls
         return replace(message, text=text.strip(), tool_calls=calls)
+
+    def _reached_limit(self, said: AssistantMessage) -> bool:
+        is_cut = said.finish_reason == "length" and not said.tool_calls
+        return is_cut and bool(self._shown.strip()) and not self._out_of_rounds()
 
     def _own_filter(self) -> OwnTextFilter:
         return OwnTextFilter(tuple(m.sent for m in self._messages if isinstance(m, UserMessage)))

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import random
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from enum import StrEnum
@@ -45,6 +45,7 @@ from trunkline.agent.openai_client_sdk import (
 from trunkline.agent.openai_client_window import said_window
 from trunkline.agent.openai_client_wire import NO_PICTURES, Dialect, wire_request
 from trunkline.agent.sight import Sight, data_urls, says_no_pictures
+from trunkline.agent.tokens import estimate_request
 
 if TYPE_CHECKING:
     import openai
@@ -55,6 +56,8 @@ MAX_RETRY_WAIT_S = 30.0
 BACK_OFF_CAP_S = 8.0
 LOOK_UP_S = 3.0
 PROBE_TOKENS = 1024
+NEARLY_FULL = 0.87
+"""The share of the window from which a failure of the server may be of the request's length."""
 
 ADAPTABLE = frozenset({400, 404, 405, 422, 500, 501})
 
@@ -114,7 +117,8 @@ class OpenAIModel:
     """One named model of one endpoint. `aclose` when it is no longer needed.
 
     `max_tries` counts the sends of a request that may be repeated: 429, 5xx and lost connections, as long
-    as no text was shown.
+    as no text was shown. `window` tells how many tokens fit, as far as that is known: a request that nearly
+    fills it is not repeated after a 5xx, which may be how the endpoint says too long.
     """
 
     def __init__(
@@ -127,12 +131,14 @@ class OpenAIModel:
         max_tries: int = 3,
         support: ToolSupport | None = None,
         sight: Sight | None = None,
+        window: Callable[[], int | None] | None = None,
     ) -> None:
         self._model = model
         self._endpoint = endpoint
         self._tool_calls = tool_calls
         self._timeouts = timeouts or Timeouts()
         self._max_tries = max_tries
+        self._window = window
         self._support: ToolSupport = support or ForgetfulToolSupport()
         self._mode: ToolMode | None = None if tool_calls == "auto" else ToolMode(tool_calls)
         self._dialect = Dialect()
@@ -326,7 +332,7 @@ class OpenAIModel:
                 continue
             tries += 1
             wait_s = self._wait_s(failed, tries, deadline)
-            if wait_s is None:
+            if wait_s is None or (failed.status >= 500 and await self._nearly_fills(request)):
                 raise failed
             await asyncio.sleep(wait_s)
 
@@ -340,6 +346,13 @@ class OpenAIModel:
         back_off_s = min(self._timeouts.back_off_s * 2 ** (tries - 1), BACK_OFF_CAP_S)
         wait_s = max(wished_s or 0.0, back_off_s * random.uniform(0.5, 1.0))
         return None if asyncio.get_running_loop().time() + wait_s >= deadline else wait_s
+
+    async def _nearly_fills(self, request: ModelRequest) -> bool:
+        window = self._window() if self._window else None
+        # In a thread, since a long history takes its time.
+        return (
+            window is not None and await asyncio.to_thread(estimate_request, request) > NEARLY_FULL * window
+        )
 
     def _adapt(self, failed: Failed) -> bool:
         """Learns from the refusal of what not every endpoint takes; true when it taught something."""

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from trunkline.agent.model import FailureKind, ModelFailure
@@ -10,20 +12,32 @@ if TYPE_CHECKING:
     import openai
 
 DETAIL_CHARS = 300
+NO_MODEL_API = "this address answers with {what}, not as a model API does"
 
 _SECRET = re.compile(r"\b(?:sk|key|pk|gsk|xai|AIza)[-_]?[\w*.-]{6,}|(?<=Bearer )\S+", re.IGNORECASE)
 
 _TOO_LONG = re.compile(
-    r"context[ _-](?:length|size|window)|maximum context|too many (?:input )?tokens|prompt is too long"
-    r"|input (?:is )?too long|exceeds? the (?:available|model'?s?) (?:context|maximum)|request too large"
-    r"|reduce the length",
+    r"context[ _-](?:length|size|window|limit)|maximum (?:context|prompt length)|too many (?:input )?tokens"
+    r"|prompt (?:is )?too long|input (?:is )?too long|input length should be|string[ _](?:too long|above_max)"
+    r"|exceeds? the (?:available|model'?s?) (?:context|maximum)|exceeds? the maximum number of tokens"
+    r"|request too large|model token limit|tokens[ _]limit[ _]reached|reduce the length"
+    r"|max_new_tokens\W{0,3}must be|(?:prompt|输入|上下文).{0,16}(?:超长|过长|超过|超出)",
     re.IGNORECASE,
 )
 _NO_CREDIT = re.compile(
     r"insufficient[ _](?:quota|credit|balance|funds)|exceeded your current quota|billing|out of credits?"
-    r"|payment required|negative balance",
+    r"|payment required|negative balance|credit balance is|overdue payment|arrearage|欠费|余额不足",
     re.IGNORECASE,
 )
+_RATE = re.compile(
+    r"rate.?limit|too many requests|resource.?exhausted|(?:quota|limit) (?:was |is )?exceeded", re.IGNORECASE
+)
+_WISH = re.compile(
+    r"(?:try again|retry) (?:in|after) ((?:\d+(?:\.\d+)?\s*(?:ms|milli\w*|min\w*|m|h\w*|s\w*)\s*)+)",
+    re.IGNORECASE,
+)
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|m|h|s)", re.IGNORECASE)
+_UNITS_S = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _REFUSED = re.compile(
     r"content[ _](?:policy|filter|management)|safety system|moderation|flagged|responsible.?ai",
     re.IGNORECASE,
@@ -82,15 +96,23 @@ def safe_detail(text: str) -> str:
 
 def from_status(error: "openai.APIStatusError") -> Failed:
     """What an HTTP error answer means."""
-    retry_after_s = retry_after(error.response.headers)
-    return _from_words(error.status_code, error.code or "", _words(error), retry_after_s)
+    words, status = _words(error), error.status_code
+    if 300 <= status < 400:
+        return Failed(failure(FailureKind.NOT_CONFIGURED, f"HTTP {status}: sent elsewhere"), status=status)
+    if "text/html" in error.response.headers.get("content-type", ""):
+        # A gate or a proxy speaks, not a model API: its page's words mean nothing here.
+        words = "a web page in place of an answer"
+        if status == 403:
+            return Failed(failure(FailureKind.DOWN, f"HTTP 403: {words}"), repeatable=True, status=status)
+    wished_s = retry_after(error.response.headers)
+    return _from_words(status, error.code or "", words, wish_in(words) if wished_s is None else wished_s)
 
 
 def from_event(error: "openai.APIError") -> Failed:
     """What an error event inside a stream means: some endpoints put the status in its code."""
     code = error.code or ""
     status = int(code) if code.isdecimal() else 0
-    failed = _from_words(status, code, _words(error), None)
+    failed = _from_words(status, code, _words(error), wish_in(_words(error)))
     if status == 0 and failed.failure.kind is FailureKind.BAD_REQUEST:
         return Failed(failure(FailureKind.BROKEN_STREAM, failed.failure.detail), repeatable=True)
     return failed
@@ -121,7 +143,7 @@ def _kind(status: int, code: str, said: str) -> FailureKind:
         return FailureKind.NO_CREDIT
     if status == 413 or _TOO_LONG.search(said):
         return FailureKind.CONTEXT_TOO_LONG
-    if status == 429 or code.startswith("rate_limit"):
+    if status == 429 or code.startswith("rate_limit") or (status in (400, 403) and _RATE.search(said)):
         return FailureKind.RATE_LIMITED
     if status == 408 or status >= 500 or code in ("server_error", "overloaded", "overloaded_error"):
         return FailureKind.DOWN
@@ -140,12 +162,32 @@ def _kind(status: int, code: str, said: str) -> FailureKind:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds the server wants us to wait; dates, which no model endpoint sends, count as no wish."""
+    """Seconds the server wants us to wait, as its headers say: a number, or a date."""
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        said = headers.get(name, "")
         try:
-            wished_s = float(headers.get(name, "")) * unit_s
+            wished_s = float(said) * unit_s
         except ValueError:
-            continue
+            wished_s = _until(said)
         if 0 <= wished_s < float("inf"):
             return wished_s
     return None
+
+
+def wish_in(words: str) -> float | None:
+    """The same from the words of a refusal, where some endpoints alone say it."""
+    found = _WISH.search(words)
+    if found is None:
+        return None
+    return sum(float(count) * _UNITS_S[unit.lower()] for count, unit in _SPAN.findall(found[1]))
+
+
+def _until(date: str) -> float:
+    """Seconds until a date of HTTP; below zero for what is none."""
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return -1.0
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

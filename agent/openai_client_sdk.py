@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from trunkline.agent.messages import AssistantMessage, Usage
 from trunkline.agent.model import FailureKind, ModelDone
-from trunkline.agent.openai_client_errors import Failed, failure, from_event, from_status
+from trunkline.agent.openai_client_errors import NO_MODEL_API, Failed, failure, from_event, from_status
 from trunkline.agent.openai_client_wire import CallAssembler, Choice, Chunk, Delta, finish_reason
 from trunkline.agent.stream_text import ReasoningFilter, Scrubber
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import openai
 
 OPENAI_URL = "https://api.openai.com/v1"
+MOST_ANSWER_CHARS = 1_000_000
+"""Of text, hidden reasoning and arguments together; twice what models are able to write in one answer."""
 NO_KEY = "none"
 """Sent where no key is set: the SDK insists on one, local servers ignore it."""
 
@@ -82,10 +84,16 @@ class Answer:
         self._filter = ReasoningFilter(opens_hidden=opens_hidden)
         self._calls = CallAssembler()
         self._finish: str | None = None
+        self._chars = 0
 
     @property
     def lone_close(self) -> bool:
         return self._filter.lone_close
+
+    @property
+    def is_full(self) -> bool:
+        """More than a whole answer has come; nothing of the rest is wanted."""
+        return self._chars > MOST_ANSWER_CHARS or self._calls.is_cut
 
     def add(self, chunk: Chunk) -> str:
         """Takes a chunk in and returns the visible text it brought."""
@@ -104,6 +112,8 @@ class Answer:
     def done(self) -> ModelDone:
         """The whole message. Raises Failed when it has no proper end."""
         calls = self._calls.calls()
+        if self.is_full:
+            self._finish = "length"
         if self._finish is None:
             raise Failed(failure(FailureKind.BROKEN_STREAM, "ended without a finish_reason"), repeatable=True)
         reason = finish_reason(self._finish, called=bool(calls))
@@ -123,9 +133,12 @@ class Answer:
     def _add_delta(self, delta: Delta) -> str:
         for fragment in delta.tool_calls or ():
             self._calls.add(fragment)
+            self._chars += len((fragment.function and fragment.function.arguments) or "")
         if delta.function_call is not None:
             self._calls.add_legacy(delta.function_call)
-        return self._filter.feed(self._scrubber.feed((delta.content or "") + (delta.refusal or "")))
+        text = (delta.content or "") + (delta.refusal or "")
+        self._chars += len(text)
+        return self._filter.feed(self._scrubber.feed(text))
 
 
 async def open_client(endpoint: Endpoint, timeouts: Timeouts) -> "openai.AsyncOpenAI":
@@ -176,7 +189,10 @@ async def complete(
             yield answer_text + answer.end()
             return
         async with reply as stream:
-            if "application/json" in stream.response.headers.get("content-type", ""):
+            kind = stream.response.headers.get("content-type", "")
+            if "text/html" in kind:
+                raise Failed(failure(FailureKind.NOT_CONFIGURED, NO_MODEL_API.format(what="a web page")))
+            if "application/json" in kind:
                 async with _within(timeouts.first_token_s, deadline):
                     whole = await stream.response.aread()
                 yield answer.add(_chunk(json.loads(whole))) + answer.end()
@@ -191,6 +207,8 @@ async def complete(
                 patience_s = timeouts.between_tokens_s
                 if text := answer.add(_chunk(event)):
                     yield text
+                if answer.is_full:
+                    break
             if rest := answer.end():
                 yield rest
 

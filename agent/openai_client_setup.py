@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from trunkline.agent.messages import UserMessage
 from trunkline.agent.model import FailureKind, ModelDone, ModelFailure, ModelRequest
 from trunkline.agent.openai_client import OpenAIModel, ToolMode, ToolSupport
-from trunkline.agent.openai_client_errors import Failed, failure
+from trunkline.agent.openai_client_errors import NO_MODEL_API, Failed, failure
 from trunkline.agent.openai_client_sdk import OPENAI_URL, Endpoint, Timeouts, open_client, translated
 
 CHECK_TIMEOUTS = Timeouts(connect_s=5.0, first_token_s=120.0, between_tokens_s=60.0, total_s=240.0)
@@ -75,7 +75,7 @@ async def list_models(
     except ValidationError as error:
         kind = answer.headers.get("content-type", "").partition(";")[0]
         what = "a web page" if kind == "text/html" else "something unreadable"
-        detail = f"this address answers with {what}, not as a model API does"
+        detail = NO_MODEL_API.format(what=what)
         raise EndpointFailed(failure(FailureKind.NOT_CONFIGURED, detail)) from error
     return tuple(sorted({model.id for model in page.data or () if isinstance(model.id, str)}))
 

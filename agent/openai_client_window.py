@@ -20,7 +20,7 @@ LEAST_TOKENS = 512
 
 _LIMITS = (
     re.compile(r"(?:context (?:length|size|window)|maximum)[^0-9]{1,40}([0-9][0-9,]{2,9})", re.IGNORECASE),
-    re.compile(r"> ?([0-9][0-9,]{2,9}) (?:tokens )?maximum", re.IGNORECASE),
+    re.compile(r"(?:> ?|<= ?|should be \[\d+, ?|token limit:? ?)([0-9][0-9,]{2,9})", re.IGNORECASE),
 )
 
 

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 
 from trunkline.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
 from trunkline.agent.model import ModelRequest, ToolSpec
@@ -149,7 +156,7 @@ class FunctionFragment(_Loose):
     @field_validator("arguments", mode="before")
     @classmethod
     def _as_text(cls, value: object) -> object:
-        return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+        return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 class CallFragment(_Loose):
@@ -171,6 +178,11 @@ class Delta(_Loose):
     tool_calls: list[CallFragment] | None = None
     function_call: FunctionFragment | None = None
 
+    @field_validator("tool_calls", mode="before")
+    @classmethod
+    def _without_gaps(cls, value: object) -> object:
+        return [one for one in value if one is not None] if isinstance(value, list) else value
+
     @field_validator("content", mode="before")
     @classmethod
     def _text_parts(cls, value: object) -> object:
@@ -189,6 +201,11 @@ class Choice(_Loose):
     @classmethod
     def _no_delta(cls, value: object) -> object:
         return {} if value is None else value
+
+    @field_validator("finish_reason", mode="before")
+    @classmethod
+    def _reason_text(cls, value: object) -> object:
+        return str(value) if isinstance(value, int) else value
 
 
 class PromptDetails(_Loose):
@@ -212,6 +229,16 @@ class Chunk(_Loose):
     choices: list[Choice] | None = None
     usage: WireUsage | None = None
 
+    @field_validator("usage", mode="wrap")
+    @classmethod
+    def _count_or_none(cls, value: object, handler: ValidatorFunctionWrapHandler) -> WireUsage | None:
+        """A count that can't be read costs no answer."""
+        try:
+            counted: WireUsage | None = handler(value)
+        except ValidationError:
+            return None
+        return counted
+
 
 FINISH_REASONS = {
     "stop": "stop",
@@ -219,14 +246,20 @@ FINISH_REASONS = {
     "function_call": "tool_calls",
     "length": "length",
     "max_tokens": "length",
+    "model_length": "length",
     "content_filter": "content_filter",
+    "safety": "content_filter",
+    "sensitive": "content_filter",
     "error": "error",
+    "abort": "error",
+    "network_error": "error",
+    "insufficient_system_resource": "error",
 }
 """What servers say, in OpenAI's words; anything else they invent means an ordinary end."""
 
 
 def finish_reason(said: str, *, called: bool) -> str:
-    reason = FINISH_REASONS.get(said, "stop")
+    reason = FINISH_REASONS.get(said.casefold().replace("-", "_"), "stop")
     return "tool_calls" if called and reason == "stop" else reason
 
 
@@ -246,14 +279,19 @@ class _Call:
         return True
 
 
+MOST_CALLS = 64
+"""More calls in one answer are a model or a server gone wrong."""
+
+
 @dataclass(slots=True)
 class CallAssembler:
     """Puts tool calls together from fragments, whatever a server does with indexes, ids and names.
 
     A fragment belongs to the latest call of its index, unless it names a function under a new id when that
-    call's arguments are already whole.
+    call's arguments are already whole. `is_cut` tells that there were more than MOST_CALLS.
     """
 
+    is_cut: bool = False
     _calls: list[_Call] = field(default_factory=list)
     _latest: dict[int, _Call] = field(default_factory=dict)
 
@@ -290,6 +328,9 @@ class CallAssembler:
                 return self._calls[-1]
         if call is None or _begins_another(call, fragment.id, name, arguments):
             call = _Call((index, len(self._calls)))
+            if len(self._calls) >= MOST_CALLS:
+                self.is_cut = True
+                return call
             self._calls.append(call)
             self._latest[index] = call
         return call

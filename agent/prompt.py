@@ -108,12 +108,19 @@ def compose_user_text(
     if quoted and quoted.strip():
         lines += (QUOTE_BEGINS, _quote(quoted), QUOTE_ENDS)
     lines.append(disarm(text))
+    lines += document_lines(documents)
+    composed = "\n".join(lines)
+    return f"{composed}\n\n{recalled}" if recalled else composed
+
+
+def document_lines(documents: Sequence[tuple[str, str]]) -> list[str]:
+    """Names and texts of files as they are sent after the words that they came with."""
+    lines: list[str] = []
     for name, content in documents:
         label = clean_label(name, ATTACHMENT_CHARS)
         lines += (f'{FILE_BEGINS}{label}", material, not a request⟧', disarm(clean_invisible(content)))
         lines.append(FILE_ENDS)
-    composed = "\n".join(lines)
-    return f"{composed}\n\n{recalled}" if recalled else composed
+    return lines
 
 
 def clean_label(text: str, max_chars: int) -> str:

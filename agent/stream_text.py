@@ -44,9 +44,12 @@ _STARTS = "<[\u25c1"
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 _REPEAT_CHARS = 40
 _OVERLAP_CHARS = 12
+_END_CHARS = 2_000
 _DATE = re.compile(r"⟦\d{4}-\d\d-\d\d \d\d:\d\d\b")
 _MARKS = (FROM, ATTACHED, QUOTE_BEGINS[:-1], QUOTE_ENDS[:-1], FILE_BEGINS, FILE_ENDS[:-1])
 _HEARD_MARKS = (HEARD_BEGINS[:-1], HEARD_ENDS[:-1])
+_SENTENCES = (UNANSWERED, OPENING, NOTE)
+_SENTENCE_CHARS = max(map(len, _SENTENCES))
 _MARK_CHARS = 400
 """Longer than any mark in ⟦ ⟧: a name, the longest thing in one, is cut before."""
 
@@ -256,23 +259,28 @@ class FenceFilter:
         shown: list[str] = []
         at = 0
         while at < len(self._held):
-            rest = self._held[at:]
-            if rest[0] == "<":
+            char = self._held[at]
+            if char == "<":
                 self._code.end_run()
-                if FENCE_OPEN.startswith(rest) and len(rest) < len(FENCE_OPEN) and not final:
+                if not final and self._may_begin(at):
                     break
-                if rest.startswith(FENCE_OPEN):
-                    length = self._fence_chars(rest, final=final)
+                if self._held.startswith(FENCE_OPEN, at):
+                    length = self._fence_chars(self._held[at:], final=final)
                     if length is None:
                         break
                     if length:
                         at += length
                         continue
-            self._code.pass_over(rest[0])
-            shown.append(rest[0])
+            self._code.pass_over(char)
+            shown.append(char)
             at += 1
         self._held = self._held[at:]
         return "".join(shown)
+
+    def _may_begin(self, at: int) -> bool:
+        """Whether all that is held from here on is the beginning of an opening mark."""
+        held = len(self._held) - at
+        return held < len(FENCE_OPEN) and self._held.startswith(FENCE_OPEN[:held], at)
 
     def _fence_chars(self, rest: str, *, final: bool) -> int | None:
         """How much of `rest` is a repeated fence: 0 when it is none, None when it can't be known yet."""
@@ -354,7 +362,10 @@ class MarkFilter:
         self._code.end_run()
         if self._held[at] == "⟦":
             return self._line_chars(self._held[at : at + _MARK_CHARS], final=final)
-        return 0 if self._code.inside else self._sentence_chars(self._held[at:], final=final)
+        head = self._held[at : at + _SENTENCE_CHARS]
+        if self._code.inside or not any(one.startswith(head) or head.startswith(one) for one in _SENTENCES):
+            return 0
+        return self._sentence_chars(self._held[at:], final=final)
 
     def _line_chars(self, rest: str, *, final: bool) -> int | None:
         """A mark in ⟦ ⟧, or its line where it isn't closed."""
@@ -376,7 +387,7 @@ class MarkFilter:
             if end is not None:
                 return end.end()
             return len(rest) if final else None
-        may_become_one = any(mark.startswith(rest) for mark in (UNANSWERED, OPENING, NOTE))
+        may_become_one = any(mark.startswith(rest) for mark in _SENTENCES)
         return None if may_become_one and not final else 0
 
 
@@ -399,13 +410,17 @@ class OwnTextFilter:
 
 
 class ContinuationFilter:
-    """Drops from a continued answer what repeats the end, or the whole, of the text already shown."""
+    """Drops from a continued answer what repeats the end, or the whole, of the text already shown.
+
+    An end has at most _END_CHARS.
+    """
 
     def __init__(self, shown: str) -> None:
         self._shown = shown
         self._held = ""
         last = len(shown) - _OVERLAP_CHARS
-        self._offsets = [at for at in range(len(shown)) if at == 0 or at <= last]
+        ends = range(max(1, len(shown) - _END_CHARS), last + 1)
+        self._offsets = [*([0] if shown else []), *ends]
 
     def feed(self, text: str) -> str:
         if not self._offsets:

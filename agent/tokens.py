@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from trunkline.agent.messages import AssistantMessage, Message, UserMessage
-from trunkline.agent.model import ToolSpec
+from trunkline.agent.model import ModelRequest, ToolSpec
 
 _PIECE = re.compile(
     r"(?P<han>[\u2e80-\u2fdf\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]+)"
@@ -83,3 +83,8 @@ def estimate_tools(specs: Iterable[ToolSpec]) -> int:
         MESSAGE_TOKENS + estimate_text(spec.name + spec.description + json.dumps(spec.parameters))
         for spec in specs
     )
+
+
+def estimate_request(request: ModelRequest) -> int:
+    """All that one call sends."""
+    return estimate_text(request.system) + estimate_messages(request.messages) + estimate_tools(request.tools)

@@ -49,7 +49,7 @@ from trunkline.gateway.state.search import StoreSearch
 TABLE = Path(__file__).with_name("memory_judgement_table.json")
 PLATFORM = "telegram"
 SAID_AT = (2026, 5, 12, 9, 30)
-PATIENT = Timeouts(first_token_s=600.0, between_tokens_s=120.0, total_s=1800.0)
+PATIENT = Timeouts(first_token_s=3600.0, between_tokens_s=600.0, total_s=7200.0)
 LIMITS = MemoryLimits()
 
 HOPELESS = frozenset(
@@ -150,10 +150,11 @@ def main() -> None:
     given = _arguments()
     table = load_table()
     rows = [row for row in table.rows if given.split in ("all", row.split)]
-    endpoint = Endpoint(given.base_url, os.environ.get(given.api_key_env, "") if given.api_key_env else "")
     started = time.monotonic()
     try:
-        verdicts = asyncio.run(ask(table, rows, endpoint, given.model, given.tool_calls, quiet=given.json))
+        verdicts = asyncio.run(
+            ask(table, rows, endpoint_of(given), given.model, given.tool_calls, quiet=given.json)
+        )
     except HopelessModel as error:
         sys.exit(f"The model can't be asked: {error}")
     figures = score(verdicts, seconds=time.monotonic() - started)
@@ -204,16 +205,20 @@ async def ask(
 def opened_turn(row: Row, known: Known, tools: tuple[Tool[Any], ...]) -> TurnRequest:
     """The turn that the sentence would open as the first message of a session."""
     now = datetime(*SAID_AT, tzinfo=ZoneInfo(known.zone))
-    system = build_system_prompt(
+    user = UserMessage(row.text, compose_user_text(row.text, now))
+    scope = PersonScope(PersonId(row.person))
+    return TurnRequest(scope, "bench", 1, system_prompt_of(known, tools), (), user, tools, PLATFORM, now)
+
+
+def system_prompt_of(known: Known, tools: Sequence[Tool[Any]]) -> str:
+    """The product's system prompt in the direct chat of somebody of whom that much is known."""
+    return build_system_prompt(
         PromptParts(
             guidance=tuple(tool.guidance for tool in tools),
             platform_hint=HINTS[PLATFORM],
             memory_blocks=render_blocks(MemorySnapshot(known.memory, known.user), LIMITS),
         )
     )
-    user = UserMessage(row.text, compose_user_text(row.text, now))
-    scope = PersonScope(PersonId(row.person))
-    return TurnRequest(scope, "bench", 1, system, (), user, tools, PLATFORM, now)
 
 
 async def first_calls(model: OpenAIModel, request: TurnRequest) -> tuple[ToolCall, ...] | ModelFailure:
@@ -275,7 +280,7 @@ def _searches(call: ToolCall, wanted: SearchCall) -> bool:
         query = SearchArguments.model_validate_json(call.arguments).query
     except ValidationError:
         return False
-    return _has_words(query or "", wanted.content)
+    return has_words(query or "", wanted.content)
 
 
 def _changes(calls: Sequence[ToolCall], known: Known, wanted: MemoryCall) -> bool:
@@ -293,7 +298,7 @@ def _changes(calls: Sequence[ToolCall], known: Known, wanted: MemoryCall) -> boo
     right_gone = not gone if wanted.action == "add" else len(gone) == 1 and wanted.entry in gone[0]
     if wanted.action == "remove":
         return right_gone and not come
-    return right_gone and len(come) == 1 and _has_words(come[0], wanted.content)
+    return right_gone and len(come) == 1 and has_words(come[0], wanted.content)
 
 
 def _applied(call: ToolCall, stores: dict[Target, tuple[str, ...]]) -> bool:
@@ -315,7 +320,8 @@ def _applied(call: ToolCall, stores: dict[Target, tuple[str, ...]]) -> bool:
     return True
 
 
-def _has_words(text: str, groups: Iterable[Iterable[str]]) -> bool:
+def has_words(text: str, groups: Iterable[Iterable[str]]) -> bool:
+    """Whether the text has a word of each group."""
     folded = text.casefold()
     return all(any(word.casefold() in folded for word in group) for group in groups)
 
@@ -371,6 +377,12 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench.memory_judgement", description=(__doc__ or "").splitlines()[0]
     )
+    add_options(parser)
+    return parser.parse_args()
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What both judgements of a model are asked with."""
     parser.add_argument("--base-url", required=True, help="the endpoint, up to and with /v1")
     parser.add_argument("--model", required=True, help="the model's name there")
     parser.add_argument("--api-key-env", metavar="NAME", help="environment variable that holds the key")
@@ -379,9 +391,12 @@ def _arguments() -> argparse.Namespace:
         "--split", choices=("tune", "judge", "all"), default="judge",
         help="texts are improved on 'tune'; 'judge' (the default) is what is published",
     )  # fmt: skip
-    parser.add_argument("--wrong", action="store_true", help="list what went wrong, with the calls made")
+    parser.add_argument("--wrong", action="store_true", help="list what went wrong, with what was done")
     parser.add_argument("--json", action="store_true", help="one JSON object of numbers as the last line")
-    return parser.parse_args()
+
+
+def endpoint_of(given: argparse.Namespace) -> Endpoint:
+    return Endpoint(given.base_url, os.environ.get(given.api_key_env, "") if given.api_key_env else "")
 
 
 if __name__ == "__main__":

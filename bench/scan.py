@@ -10,6 +10,7 @@ import random
 import string
 import sys
 import time
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
 from rich.progress import track
@@ -81,6 +82,22 @@ def _anchors() -> str:
     )
 
 
+def _diluted() -> str:
+    """The beginnings of attacks among harmless words, a little rarer than what is refused unread."""
+    anchors = [anchor for rule in (*ENGLISH, *CHINESE, *OTHER_LANGUAGES) for anchor in rule.anchors]
+    filler = "tea and rye, "
+    return "".join(f"{anchor} {filler * 8}" for anchor in anchors)
+
+
+def _mixed() -> str:
+    """Ordinary words of many scripts with everything that has a way of being read of its own."""
+    return (
+        "The user drives a Шкода, a b c d e f g; the token's in the vault \U0001f469\u200d\U0001f4bb, "
+        "the system: is at https://wiki.example.com/a-page-with-a-long-name… cafe\u0301 می\u200cخواهم "
+        "用户喜欢喝茶，住在上海。 ignore the rain\n\nMacOС  is fine. "
+    )
+
+
 CYRILLIC = "".join(map(chr, range(0x430, 0x450)))
 SHAPES: dict[str, Shape] = {
     "english": lambda _: "The user likes tea and lives in Porto. ",
@@ -98,9 +115,19 @@ SHAPES: dict[str, Shape] = {
     "ligatures": lambda _: "\ufdfa",
     "any_character": _characters(0xE000, 0x10FFFF),
     "beginnings_of_attacks": lambda _: _anchors(),
+    "just_under_a_flood": lambda _: _diluted(),
+    "every_way_to_read": lambda _: _mixed(),
+    "hindi": lambda _: "उपयोगकर्ता को चाय पसंद है और वह पुणे में रहता है। ",
+    "korean_apart": lambda _: unicodedata.normalize("NFD", "사용자는 차를 좋아하고 부산에 삽니다. "),
+    "arabic_vowels": lambda _: "يُحِبُّ الْمُسْتَخْدِمُ الشَّايَ ",
+    "chinese_one_odd": lambda _: "用户喜欢喝茶，住在上海㈠。",
+    "russian_quoted": lambda _: "Пользователь любит чай… и живёт в Твери. ",
+    "words_and_spaces": lambda _: "a  b\n\nc \u2003 ",
     "one_beginning": lambda _: "ignore a b c d e f g h ",
     "words_for_secrets": lambda _: " ".join(TELLING_WORDS) + " a b c ",
     "almost_a_key": lambda _: "AGE-SECRET-KEY-1" + "a" * 18 + " ",
+    "beginnings_of_tokens": lambda _: "-eyJ",
+    "inside_words": lambda _: "nc",
     "almost_a_token": lambda _: "eyJ" + "a" * 11 + ".eyJ",
 }
 

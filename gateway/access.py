@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -13,12 +13,16 @@ from trunkline.gateway.settings import FileSettings, RoomEntry, RoomRef
 from trunkline.gateway.state import people, sessions
 from trunkline.gateway.state.records import Account, Room, SessionKey
 
+WITH_THREADS = ("discord", "slack")
+"""Where a thread bears the id of the message that it hangs from."""
+
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
     """May talk here. `addressed` is false for room talk that was not meant for the assistant.
 
-    `listens`: such talk is kept for a while as context.
+    `listens`: such talk is kept for a while as context. `opens_thread`: its answer opens a thread, with
+    the message's id.
     """
 
     account: Account
@@ -26,6 +30,7 @@ class Admitted:
     key: SessionKey
     addressed: bool
     listens: bool = False
+    opens_thread: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,7 @@ def _decide_room(
     account = _account(connection, message, now_ms)
     if account.blocked or (account.person is not None and account.person.suspended):
         return Denied("blocked")
-    entry = _entry(settings, message)
+    entry = entry_of(settings, message)
     member = account.id if entry.sessions == "person" else 0
     key = _key(message, member)
     if message.kind is InboundKind.MESSAGE:
@@ -121,7 +126,17 @@ def _decide_room(
         or (bool(key.thread) and not message.mentions_others and sessions.takes_part(connection, key))
     )
     listens = entry.listen and not addressed and message.kind is InboundKind.MESSAGE
-    return Admitted(account, room, key, addressed, listens)
+    opens_thread = addressed and entry.auto_thread and _may_open_thread(message)
+    if opens_thread:
+        key = replace(key, thread=message.message_id or "")
+    return Admitted(account, room, key, addressed, listens, opens_thread)
+
+
+def _may_open_thread(message: InboundMessage) -> bool:
+    """Whether it is said at the top of a channel, on a platform where a message can have a thread."""
+    at_top = message.chat_kind is ChatKind.GROUP and message.thread is None
+    is_said = message.kind in (InboundKind.MESSAGE, InboundKind.EDIT) and message.message_id is not None
+    return at_top and is_said and message.platform in WITH_THREADS
 
 
 def is_called(text: str, wake_words: Iterable[str]) -> bool:
@@ -135,7 +150,8 @@ def is_called(text: str, wake_words: Iterable[str]) -> bool:
     return False
 
 
-def _entry(settings: FileSettings, message: InboundMessage) -> RoomEntry:
+def entry_of(settings: FileSettings, message: InboundMessage) -> RoomEntry:
+    """What the operator set for the room of a message."""
     for ref, entry in settings.room_refs.items():
         if ref == RoomRef(ref.platform, message.realm, message.chat) and ref.platform == message.platform:
             return entry

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from trunkline.adapters.base import InboundKind, InboundMessage
 from trunkline.agent.messages import UserMessage
 from trunkline.agent.scope import Scope
+from trunkline.gateway import parts
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.state import inbox, sessions, takeback, turns
 from trunkline.gateway.state.messages import NewMessage, add_message
@@ -43,10 +44,15 @@ def past_turn(connection: Connection, row: InboxRow, message: InboundMessage) ->
     return None if of is None else takeback.find_turn(connection, session.id, of)
 
 
-def edited(old: str, edit: InboundMessage, text: str) -> str:
-    """The text of a question after an edit; the lines of its files stay at its end."""
-    lines = old.split("\n")[-len(edit.attachments) :] if edit.attachments else []
-    return "\n".join([*([text] if text else []), *lines])
+def question_of(past: PastTurn) -> parts.Question:
+    return parts.of_stored(past.text, past.platform_ids, past.parts)
+
+
+def edited(question: parts.Question, edit: InboundMessage, text: str) -> parts.Question:
+    """A question after an edit of a message it has; the lines of that one's files stay at its end."""
+    message_id = edit.edited_of or ""
+    lines = question.said(message_id).split("\n")[-len(edit.attachments) :] if edit.attachments else []
+    return question.changed(message_id, "\n".join([*([text] if text else []), *lines]))
 
 
 def repeat(
@@ -58,13 +64,14 @@ def repeat(
     scope: Scope,
     *,
     owner: str,
-    text: str | None,
+    question: parts.Question | None,
 ) -> Repeated:
-    """Undoes the past turn and begins its successor. `text` is the question's new text, if it has one."""
+    """Undoes the past turn and begins its successor. `question` is what is asked now, if that has changed."""
     stamp_ms = now_ms()
-    user = UserMessage(past.text, past.sent)
-    if text is not None:
-        user = UserMessage(text, with_text(past.sent, past.text, text))
+    question = question or question_of(past)
+    user = UserMessage(question.text, past.sent)
+    if question.text != past.text:
+        user = UserMessage(question.text, with_text(past.sent, past.text, question.text))
     takeback.take_back(connection, scope, past.id, "taken anew")
     turn = turns.begin(connection, session.id, session.stream, past.author, owner, stamp_ms)
     asked = add_message(
@@ -77,13 +84,16 @@ def repeat(
             sent=user.sent,
             account_id=past.author,
             platform_ids=past.platform_ids,
+            heard_from=past.heard_from,
+            quoted_from=past.quoted_from,
             created_ms=stamp_ms,
         ),
     )
+    parts.keep(connection, asked, question)
     takeback.hand_over(connection, past.id, turn.key.turn, asked)
     takeback.plan_removal(connection, past.id, stamp_ms)  # its files: the new answer has its own
     inbox.attach_turn(connection, [row.id], turn.key.turn)
-    question = replace(
+    inbound = replace(
         message,
         kind=InboundKind.MESSAGE,
         command=None,
@@ -92,4 +102,4 @@ def repeat(
         interaction=None,
         interaction_expires=None,
     )
-    return Repeated(turn, turns.recorded(connection, turn.key.turn)[0], question)
+    return Repeated(turn, turns.recorded(connection, turn.key.turn)[0], inbound)

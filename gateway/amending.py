@@ -3,16 +3,14 @@
 How edits and deletions arrive is `changes`.
 """
 
-import json
 from collections.abc import Callable
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Row
 
 from trunkline.adapters.base import ChatKind, InboundMessage
-from trunkline.agent.stream_text import NOTE
-from trunkline.gateway import again
-from trunkline.gateway.changes import said_in
+from trunkline.gateway import again, parts
+from trunkline.gateway.changes import reword, said_in
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.turns import find_model
 from trunkline.gateway.opening import load_message, who_is
@@ -20,13 +18,11 @@ from trunkline.gateway.roles import ACTS, may
 from trunkline.gateway.sentences import describe_role, say
 from trunkline.gateway.state import inbox, takeback
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.messages import rewrite_message
 from trunkline.gateway.state.records import InboxRow
-from trunkline.gateway.wording import with_text
 
 Reanswer = Literal["direct", "everywhere", "never"]
 
-CORRECTED = f"{NOTE} the person has since changed a part of this to what follows.]"
+CORRECTED = "(A part of this was changed later, to what follows:)"
 
 
 class Amending:
@@ -70,22 +66,24 @@ class Amending:
         who_is(connection, row, message)
         text = self._mask(message.text)
         past = again.past_turn(connection, row, message)
-        if (
-            past is not None
-            and again.edited(past.text, message, text) != past.text
-            and self._follows(message)
-        ):
-            in_time = now_ms() - past.ended_ms <= again.REANSWER_MS
-            if in_time and past.author == row.account and len(past.platform_ids) == 1:
+        if past is not None and past.author == row.account and self._follows(message):
+            question, in_time = again.question_of(past), now_ms() - past.ended_ms <= again.REANSWER_MS
+            known = question.has(message.edited_of or "")
+            if in_time and known and again.edited(question, message, text) != question:
                 return False
+        self.amend(connection, row)
+        return True
+
+    def amend(self, connection: Connection, row: InboxRow) -> None:
+        """Changes the words of the transcript, not their answer, and ends the row."""
+        message = load_message(row)
         turn = takeback.turn_of(
             connection, row.key.platform, row.key.tenant, row.key.chat, message.edited_of or ""
         )
         if turn is not None:
             for said in said_in(connection, turn, message.edited_of or ""):
-                _reword(connection, said, message, text)
+                _reword(connection, said, message, self._mask(message.text))
         inbox.finish(connection, [row.id], "done", "amended", now_ms())
-        return True
 
     def _follows(self, message: InboundMessage) -> bool:
         is_direct = message.chat_kind is ChatKind.DIRECT
@@ -93,11 +91,11 @@ class Amending:
 
 
 def _reword(connection: Connection, row: Row[Any], edit: InboundMessage, text: str) -> None:
-    """Of a message made of several nobody knows any more which part was whose: the correction follows it."""
-    if len(json.loads(row.platform_ids)) > 1:
-        changed = f"{row.content}\n\n{CORRECTED}\n{text}"
+    """Where nobody knows any more which part of a question was whose, the correction follows it."""
+    question = parts.of_row(row)
+    if question.has(edit.edited_of or ""):
+        changed = again.edited(question, edit, text)
     else:
-        changed = again.edited(row.content, edit, text)
-    if changed and changed != row.content:
-        sent = with_text(row.sent or row.content, row.content, changed)
-        rewrite_message(connection, row, {"content": changed, "sent": sent})
+        changed = parts.Question(f"{row.content}\n\n{CORRECTED}\n{text}")
+    if changed.text:
+        reword(connection, row, changed)

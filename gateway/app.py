@@ -67,7 +67,6 @@ from trunkline.gateway.router import Router
 from trunkline.gateway.scheduler import Scheduler
 from trunkline.gateway.secrets import mask_secrets
 from trunkline.gateway.semantic import open_embedding
-from trunkline.gateway.sentences_surfaces import SUGGESTIONS
 from trunkline.gateway.sessions import SessionWorkers
 from trunkline.gateway.skill_notices import SkillReviews
 from trunkline.gateway.skills import GuardedSkills
@@ -84,6 +83,7 @@ from trunkline.gateway.titles import Titles
 from trunkline.gateway.turn_files import TurnFiles
 from trunkline.gateway.turns import Mind, TurnRunner
 from trunkline.gateway.web_files import StoreCabinet
+from trunkline.gateway.welcoming import Suggestions, suggest
 
 if TYPE_CHECKING:
     from trunkline.gateway.embedder import Embedding
@@ -161,7 +161,10 @@ async def _serve(config: Config) -> int:
             tell(note)
         if not config.model_endpoints():
             tell("There is no model yet: messages are kept, and answered with how to set one.")
-        platforms = [*chat_platforms(config), web_platform(house, owner.slug, token)]
+        platforms = [
+            *chat_platforms(config, partial(suggest, house.database)),
+            web_platform(house, owner.slug, token),
+        ]
         names = [platform.name for platform in platforms]
         setup_code = await house.database.write(lambda c: identity.issue_setup_code(c, names, now_ms()))
         if setup_code is not None:
@@ -187,7 +190,7 @@ async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
         reviews = _reviews(house, delivery, models, tools, process)
         titles = Titles(house.database, models.side("title"), delivery.adapter)
         servers = McpServers(house.config, [tool.name for tool in tools])
-        compaction = Compaction(house.database, models, tools, delivery, providers.shortened)
+        compaction = Compaction(house.database, models, tools, delivery, providers.shortened, servers.tools)
 
         def after_turn(opened: Opened) -> None:
             titles.after_turn(opened)
@@ -359,11 +362,11 @@ def belongings(house: OpenHouse) -> tuple[Belongings, ...]:
 # Platforms. Each adapter is imported when it is configured, since its library takes its time to load.
 
 
-def chat_platforms(config: Config) -> list[Platform]:
+def chat_platforms(config: Config, suggestions: Suggestions | None = None) -> list[Platform]:
     makers: dict[str, Callable[[Config], Adapter]] = {
         "telegram": _telegram,
         "discord": _discord,
-        "slack": _slack,
+        "slack": partial(_slack, suggestions),
     }
     secrets = config.secrets
     tokens = {
@@ -412,7 +415,7 @@ def _discord(config: Config) -> Adapter:
     )
 
 
-def _slack(config: Config) -> Adapter:
+def _slack(suggestions: Suggestions | None, config: Config) -> Adapter:
     from trunkline.adapters.slack import SlackAdapter  # noqa: PLC0415
 
     settings = config.platforms.slack
@@ -422,7 +425,7 @@ def _slack(config: Config) -> Adapter:
         commands=command_specs(),
         base_url=settings.base_url,
         proxy=settings.proxy,
-        prompts=SUGGESTIONS,
+        suggest=None if suggestions is None else partial(suggestions, "slack"),
     )
 
 
@@ -456,10 +459,12 @@ def _terminal_platform(house: OpenHouse, person: PersonId, conversation: str) ->
     def make() -> Adapter:
         from trunkline.adapters.terminal import LineReader, TerminalAdapter  # noqa: PLC0415
 
+        lines = LineReader()
         return TerminalAdapter(
             person,
             conversation=conversation,
-            read_line=LineReader(),
+            read_line=lines,
+            keyboard=lines.keyboard,
             console=Console(),
             downloads=house.config.home / "downloads",
         )

@@ -27,7 +27,8 @@ _NAMELESS = {
 class Described:
     """`content` is what the transcript says; the model gets `documents` (names, texts) and `pictures`, too.
 
-    `notes` are sentences for the person about files that can't be used; `has_voice`: they spoke.
+    `texts` are the messages in it, one by one; `notes` are sentences for the person about files that can't be
+    used; `has_voice`: they spoke.
     """
 
     content: str
@@ -35,6 +36,7 @@ class Described:
     pictures: tuple[Picture, ...] = ()
     notes: tuple[str, ...] = ()
     has_voice: bool = False
+    texts: tuple[str, ...] = ()
 
 
 def describe(
@@ -51,7 +53,8 @@ def describe(
             told.add(row)
             lines.append(told.line(row))
         contents.append("\n".join(lines))
-    return replace(told.described, content=join([message for _, message in inbound], contents))
+    joined = join([message for _, message in inbound], contents)
+    return replace(told.described, content=joined, texts=tuple(contents))
 
 
 def notes_of(came: Iterable[FileRow], language: str) -> tuple[str, ...]:

@@ -226,7 +226,7 @@ class Attachments:
             raise _Unusable("not_heard") from error
         if not words:
             raise _Unusable("not_heard")
-        return replace(row, kind=kind, words=words)
+        return replace(row, kind=kind, words=documents.cut(words))
 
     async def _shown(self, row: NewFile, found: FileKind, size_bytes: int, lane: _Lane) -> NewFile:
         row = replace(row, kind=AttachmentKind.IMAGE.value)

@@ -3,7 +3,7 @@
 A message waits for others only when it looks like such a part; every other one is begun at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pydantic import ValidationError
 from sqlalchemy import Connection
@@ -14,19 +14,22 @@ from trunkline.gateway.state import inbox
 from trunkline.gateway.state.records import InboxRow, SessionKey
 
 SPLIT_CHARS = {"telegram": 4000, "discord": 1950, "slack": 3900}
-"""A text this long may be the first part of one that the client cut: a little under each platform's limit."""
+"""A text this long, in UTF-16 units as clients count, may be the first part of one that the client cut: a
+little under each platform's limit."""
 REST_MS = 1_500
-"""For so long the rest of a text is waited for."""
-ALBUM_MS = 800
-"""For so long the next picture of an album is waited for; all of them come within a moment."""
+"""For so long the rest of a text is waited for, and the next picture of an album."""
 
 
 def lease_whole(
-    connection: Connection, key: SessionKey, owner: str, now_ms: int
+    connection: Connection, key: SessionKey, owner: str, now_ms: int, listening_ms: int = 0
 ) -> tuple[tuple[InboxRow, ...], float]:
-    """The rows of the key's next turn, leased; or none, and for how many seconds the rest may still come."""
+    """The rows of the key's next turn, leased; or none, and for how many seconds the rest may still come.
+
+    `listening_ms`: since when this process hears of the platform. What came before may be the beginning of
+    something that the process before it did not live to hear out.
+    """
     rows = inbox.next_batch(connection, key, now_ms)
-    wait_ms = _incomplete_ms(rows, now_ms)
+    wait_ms = _incomplete_ms(rows, now_ms, listening_ms)
     if wait_ms > 0:
         return (), wait_ms / 1000
     inbox.take(connection, [row.id for row in rows], owner, now_ms)
@@ -35,30 +38,44 @@ def lease_whole(
 
 def join(messages: Sequence[InboundMessage], texts: Sequence[str]) -> str:
     """The texts of messages as one: the parts of a cut text as lines, other messages as paragraphs."""
-    joined = ""
-    apart = ""
+    return "".join(gap + text for gap, text in _pieces(messages, texts))
+
+
+def places(messages: Sequence[InboundMessage], texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Where each message's text begins and ends in what `join` makes of them."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    for gap, text in _pieces(messages, texts):
+        found.append((at + len(gap), at + len(gap) + len(text)))
+        at += len(gap) + len(text)
+    return tuple(found)
+
+
+def _pieces(messages: Sequence[InboundMessage], texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each text, and what stands between it and the one before."""
+    gap = ""
     for message, text in zip(messages, texts, strict=True):
+        yield (gap if text else ""), text
         if text:
-            joined += apart + text if joined else text
-            apart = "\n" if is_cut(message) else "\n\n"
-    return joined
+            gap = "\n" if is_cut(message) else "\n\n"
 
 
 def is_cut(message: InboundMessage) -> bool:
     """Whether a message looks like the first part of a longer text."""
-    return len(message.text) >= SPLIT_CHARS.get(message.platform, len(message.text) + 1)
+    units = len(message.text.encode("utf-16-le", "surrogatepass")) // 2
+    return units >= SPLIT_CHARS.get(message.platform, units + 1)
 
 
-def _incomplete_ms(rows: Sequence[InboxRow], now_ms: int) -> int:
+def _incomplete_ms(rows: Sequence[InboxRow], now_ms: int, listening_ms: int) -> int:
     """How long to wait yet for what belongs to the last of these rows."""
     if not rows or rows[-1].kind != "message" or rows[-1].turn is not None:
         return 0
     row = rows[-1]
-    if len(row.payload) < min(SPLIT_CHARS.values()) and '"album"' not in row.payload:
+    if 2 * len(row.payload) < min(SPLIT_CHARS.values()) and '"album"' not in row.payload:
         return 0
     try:
         message = load_inbound(row.payload)
     except ValidationError:
         return 0  # set aside when its turn comes
-    patience_ms = REST_MS if is_cut(message) else ALBUM_MS if message.album is not None else 0
-    return row.received_ms + patience_ms - now_ms
+    is_part = is_cut(message) or message.album is not None
+    return max(row.received_ms, listening_ms) + REST_MS - now_ms if is_part else 0

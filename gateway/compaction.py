@@ -7,15 +7,16 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
+from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from trunkline.adapters.base import ChatRef, OutboundMessage
 from trunkline.agent.compaction import NotSummarised, Summarised, count_kept, summarise, trim_results
-from trunkline.agent.model import FailureKind, ModelFailure
+from trunkline.agent.model import FailureKind, ModelFailure, ToolSpec
 from trunkline.agent.providers.base import Conversation
 from trunkline.agent.scope import AccountId, Scope
 from trunkline.agent.tokens import estimate_message, estimate_messages, estimate_text, estimate_tools
@@ -95,6 +96,7 @@ class Compaction:
     """The compactions of one process. `run` owns those in the background; one that is cancelled did nothing.
 
     A session is made shorter by one at a time, and again only when the last time was some turns ago.
+    `more_tools` are those that come and go, as far as a scope may use them.
     """
 
     def __init__(
@@ -104,12 +106,15 @@ class Compaction:
         tools: Sequence[Tool[Any]],
         delivery: Delivery,
         told: Told,
+        more_tools: Callable[[Scope], Sequence[Tool[Any]]] = lambda _: (),
     ) -> None:
         self._database = database
         self._model = models.side("compaction")
         self._main = models.main.name
         self._windows = models.windows
         self._tools = tuple(tools)
+        self._more_tools = more_tools
+        self._scales: dict[str, float] = {}
         self._delivery = delivery
         self._told = told
         self._waiting: set[int] = set()
@@ -194,7 +199,7 @@ class Compaction:
             account.id,
             None if room is None else room.id,
             window,
-            self._overhead(session.prompt),
+            self._overhead(session.prompt, scope_of(account, room)),
             WAITED_S,
             language,
             kept_most=KEPT_BY_HAND,
@@ -215,8 +220,8 @@ class Compaction:
             history = await self._database.read(
                 lambda c: resuming.load_conversation(c, opened.scope, opened.session)
             )
-            estimated = self._overhead(opened.session.prompt) + estimate_messages(history)
-            tokens = _believed(seen.used, estimated)
+            estimated = self._overhead(opened.session.prompt, opened.scope) + estimate_messages(history)
+            tokens = self._counted(self._name(opened.session), seen.used, estimated)
             if tokens < SMALL_TOKENS:
                 return
             window = await self._windows.of(self._name(opened.session))
@@ -244,15 +249,29 @@ class Compaction:
             return used + estimate_message(opened.user)
         said = (*opened.history, opened.user, *opened.steps)
         # In a thread, since a long history takes its time.
-        estimated = self._overhead(opened.session.prompt) + await asyncio.to_thread(estimate_messages, said)
-        return estimated if used is None else _believed(used + estimate_message(opened.user), estimated)
+        overhead = self._overhead(opened.session.prompt, opened.scope)
+        estimated = overhead + await asyncio.to_thread(estimate_messages, said)
+        counted = None if used is None else used + estimate_message(opened.user)
+        return self._counted(self._name(opened.session), counted, estimated)
 
-    def _overhead(self, prompt: str) -> int:
-        return estimate_text(prompt) + self._tool_tokens
+    def _counted(self, model: str, used: int | None, estimated: int) -> int:
+        """The provider's count where it can be believed, and the scale of the model's tokens learnt from it;
+        else the estimate by that scale."""
+        if used is None:
+            return round(estimated * self._scale(model))
+        if used > DOUBTFUL * estimated:
+            return estimated
+        if estimated >= SMALL_TOKENS and used * DOUBTFUL > estimated:
+            self._scales[model] = used / estimated
+        return used
 
-    @cached_property
-    def _tool_tokens(self) -> int:
-        return estimate_tools(tool.spec for tool in self._tools)
+    def _scale(self, model: str) -> float:
+        """How many of the model's tokens stand for one of the estimate's, as last counted."""
+        return self._scales.get(model, 1.0)
+
+    def _overhead(self, prompt: str, scope: Scope) -> int:
+        tools = (*self._tools, *self._more_tools(scope))
+        return estimate_text(prompt) + sum(map(_cost, tools))
 
     async def _reloaded(self, opened: Opened) -> Opened:
         """The turn with the history that the store has now."""
@@ -277,7 +296,7 @@ class Compaction:
             opened.account.id,
             None if opened.room is None else opened.room.id,
             window,
-            self._overhead(opened.session.prompt),
+            self._overhead(opened.session.prompt, opened.scope),
             timeout_s,
             opened.language,
         )
@@ -288,7 +307,8 @@ class Compaction:
             past = await self._database.read(lambda c: compaction.load_past(c, ask.scope, ask.session.id))
             if past is None:
                 return NotShortened("nothing")
-            kept = count_kept([one.tokens for one in past.turns], _budget(ask))
+            budget = _budget(ask, self._scale(self._name(ask.session)))
+            kept = count_kept([one.tokens for one in past.turns], budget)
             kept = kept if ask.kept_most is None else min(kept, ask.kept_most)
             count = len(past.turns) - kept
             if count == 0:
@@ -383,13 +403,20 @@ class Compaction:
             return await self._database.write(work)
 
 
-def _budget(ask: _Ask) -> int:
-    """Tokens for the turns that are kept whole."""
-    return max(0, min(int(KEPT * ask.window), int(AFTER * ask.window) - ask.overhead_tokens))
+def _budget(ask: _Ask, scale: float) -> int:
+    """Tokens of the estimate for the turns that are kept whole."""
+    window = ask.window / scale
+    return max(0, min(int(KEPT * window), int(AFTER * window) - ask.overhead_tokens))
 
 
-def _believed(used: int | None, estimated: int) -> int:
-    return estimated if used is None or used > DOUBTFUL * estimated else used
+def _cost(tool: Tool[Any]) -> int:
+    arguments: type[BaseModel] = tool.arguments
+    return _tool_tokens(tool.name, tool.description, arguments)
+
+
+@lru_cache(maxsize=512)
+def _tool_tokens(name: str, description: str, arguments: type[BaseModel]) -> int:
+    return estimate_tools([ToolSpec(name, description, arguments.model_json_schema())])
 
 
 def _count_usage(

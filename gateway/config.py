@@ -164,10 +164,15 @@ class Config(FileSettings):
         )
 
 
+def home_path(environ: Mapping[str, str] | None = None) -> Path:
+    """Where the home folder is, or will be."""
+    named = (os.environ if environ is None else environ).get("TRUNKLINE_HOME")
+    return Path(named).expanduser().absolute() if named else Path.home() / ".trunkline"
+
+
 def home(environ: Mapping[str, str] | None = None) -> Path:
     """The home folder, made if missing, open to its owner only. Raises ConfigError when it can't be used."""
-    named = (os.environ if environ is None else environ).get("TRUNKLINE_HOME")
-    folder = Path(named).expanduser().absolute() if named else Path.home() / ".trunkline"
+    folder = home_path(environ)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

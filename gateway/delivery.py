@@ -19,6 +19,7 @@ from trunkline.adapters.base import (
     Button,
     ChatRef,
     Chunk,
+    Limits,
     OutboundFile,
     OutboundMessage,
     RateLimited,
@@ -28,6 +29,7 @@ from trunkline.adapters.base import (
     Uncertain,
     Unreachable,
 )
+from trunkline.gateway import albums
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.file_store import FileStore
 from trunkline.gateway.identity import LOCAL_PLATFORMS
@@ -192,10 +194,15 @@ class Delivery:
             return chunks
         return (*chunks[: MAX_MESSAGES - 1], Chunk(say("answer_cut", language)))
 
+    def limits(self, platform: str) -> Limits | None:
+        """What a platform allows; None for one that has never been connected."""
+        line = self._known.get(platform)
+        return None if line is None else line.adapter.limits
+
     def repeats_safely(self, platform: str) -> bool:
         """Whether the platform refuses doubles, or its adapter finds an earlier one."""
-        line = self._known.get(platform)
-        return line is not None and line.adapter.limits.repeats_safely
+        limits = self.limits(platform)
+        return limits is not None and limits.repeats_safely
 
     def connect(self, line: Line) -> None:
         """Opens a platform's lanes; `sweep` starts those with something to send."""
@@ -311,8 +318,9 @@ class Delivery:
 
     async def _call(self, adapter: Adapter, row: OutboxRow) -> Receipt:
         message = load_outbound(row.payload)
-        if message.file is not None:
-            message = replace(message, file=await self._filled(message.file))
+        if message.files:
+            file, *others = [await self._filled(one) for one in message.files]
+            message = replace(message, file=file, album=tuple(others))
         async with asyncio.timeout(SEND_TIMEOUT_S if message.file is None else UPLOAD_TIMEOUT_S):
             if row.message_id is not None and row.kind == "delete":
                 await adapter.delete(message.to, row.message_id)
@@ -355,6 +363,8 @@ class Delivery:
                 return lambda c: outbox.replan_as_filler(c, row.id)
             if edits and row.kind != "delete":
                 return lambda c: outbox.replan_as_new(c, row, _emptied(row.payload), reason, now_ms())
+            if not edits and row.kind == "file" and (message := load_outbound(row.payload)).album:
+                return lambda c: albums.take_apart(c, row, message, now_ms())
             return self._over(row, "refused", reason)
         if isinstance(error, RateLimited) and tried < MAX_ATTEMPTS:
             wait_s = max(error.retry_after_s, FIRST_BACKOFF_S)
@@ -427,7 +437,10 @@ def _put_off(row: OutboxRow, wait_s: float, reason: str) -> Record:
 
 
 def _ended(row: OutboxRow, state: str, reason: str) -> Record:
-    log.warning("message not delivered: row %s on %s is %s", row.id, row.platform, state)
+    if row.kind == "delete":
+        log.info("message not deleted: row %s on %s is %s", row.id, row.platform, state)
+    else:
+        log.warning("message not delivered: row %s on %s is %s", row.id, row.platform, state)
 
     def work(connection: Connection) -> None:
         outbox.mark_ended(connection, row.id, state, reason)

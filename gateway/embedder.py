@@ -18,9 +18,10 @@ from sqlalchemy.exc import DBAPIError
 from trunkline.agent.openai_client_errors import Failed
 from trunkline.agent.openai_client_sdk import OPENAI_URL, Endpoint, Timeouts, open_client, translated
 from trunkline.gateway.config import Config
-from trunkline.gateway.state import embedding
+from trunkline.gateway.state import embedding, embedding_server
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.embedding import Meaning, Shelf
+from trunkline.gateway.state.embedding import Meaning, Shelf, Vectors
+from trunkline.gateway.state.embedding_server import ServerVectors
 from trunkline.gateway.state.search import Move
 
 log = logging.getLogger(__name__)
@@ -167,12 +168,12 @@ def chosen_embedder(config: Config) -> Embedder | None:
 
 
 class Embedding:
-    """The vectors of one database. `run` fills in what lacks and then follows the chats."""
+    """The vectors of one database, by default kept where that does best. `run` keeps up with the chats."""
 
-    def __init__(self, database: Database, embedder: Embedder) -> None:
+    def __init__(self, database: Database, embedder: Embedder, kept_in: Vectors | None = None) -> None:
         self._database = database
         self._embedder = embedder
-        self._shelf = Shelf(embedder.model)
+        self._vectors = kept_in
 
     async def run(self) -> None:
         numbers: dict[int, int] | None = None
@@ -203,13 +204,14 @@ class Embedding:
         Returns how many; `progress` gets done and total. Raises EmbeddingFailed.
         """
         embedder, after, done = self._embedder, 0, 0
-        total = await self._database.read(lambda c: embedding.count_lacking(c, embedder.model, streams))
+        vectors = await self._opened()
+        total = await self._database.read(lambda c: embedding.count_lacking(c, vectors.model, streams))
         while total:
 
             def read(connection: Connection, after: int = after) -> tuple[embedding.Passage, ...]:
                 return embedding.passages_lacking(
                     connection,
-                    embedder.model,
+                    vectors.model,
                     streams,
                     after,
                     BATCH,
@@ -222,18 +224,18 @@ class Embedding:
                 break
             try:
                 async with asyncio.timeout(BATCH_TIMEOUT_S):
-                    vectors = await embedder.passages([one.text for one in batch])
+                    made = await embedder.passages([one.text for one in batch])
             except TimeoutError as error:
                 raise EmbeddingFailed("the embedder took too long") from error
-            pairs = [(one.message_id, vector) for one, vector in zip(batch, vectors, strict=True)]
-            await self._database.write(lambda c, pairs=pairs: embedding.store(c, embedder.model, pairs))  # type: ignore[misc]
+            pairs = [(one.message_id, vector) for one, vector in zip(batch, made, strict=True)]
+            await self._database.write(lambda c, pairs=pairs: embedding.store(c, vectors, pairs))  # type: ignore[misc]
             after, done = batch[-1].message_id, done + len(batch)
             if progress is not None:
                 progress(done, total)
             if done % PROGRESS_EVERY < BATCH <= done:
                 log.info("messages embedded: %s of %s", done, total)
         if streams is None:
-            await self._database.write(lambda c: embedding.drop_others(c, embedder.model))
+            await self._database.write(lambda c: embedding.drop_others(c, vectors.model))
         return done
 
     async def prepared(self, text: str) -> Move | None:
@@ -241,9 +243,20 @@ class Embedding:
         meaning = await self._meaning_of(text) if text.strip() else None
         if meaning is None:
             return None
+        vectors = await self._opened()
         return lambda connection, reach, found, without: embedding.move_by_meaning(
-            connection, meaning, self._shelf, reach, found, without
+            connection, meaning, vectors, reach, found, without
         )
+
+    async def _opened(self) -> Vectors:
+        """Where the vectors are: in PostgreSQL where it can compare them, else in this process."""
+        if self._vectors is None:
+            compared_there = not self._database.is_sqlite and await self._database.write_alone(
+                embedding_server.prepare
+            )
+            model = self._embedder.model
+            self._vectors = ServerVectors(model) if compared_there else Shelf(model)
+        return self._vectors
 
     async def _meaning_of(self, text: str) -> Meaning | None:
         try:
@@ -257,4 +270,4 @@ class Embedding:
             return None
         norm = sum(value * value for value in vector) ** 0.5
         unit = [float(value) / norm for value in vector] if norm else []
-        return Meaning(self._embedder.model, unit, self._embedder.weight) if unit else None
+        return Meaning(unit, self._embedder.weight) if unit else None

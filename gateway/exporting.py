@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import IO
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from trunkline.agent.memory.snapshot import MemorySnapshot
 from trunkline.agent.memory.store import MemoryStore
 from trunkline.agent.ports import SessionCard
-from trunkline.agent.scope import PersonId, PersonScope
+from trunkline.agent.scope import PersonScope
+from trunkline.gateway.file_store import FileStore
 from trunkline.gateway.joining import Belongings
 from trunkline.gateway.memory_control import exported
-from trunkline.gateway.state import links, people, reminders, sessions_view
+from trunkline.gateway.state import links, own_copy, sessions_view
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.schema import skill
 from trunkline.gateway.state.sessions_view import WholeMessage
 
 NAMES = (("user", "memory/USER.md"), ("memory", "memory/MEMORY.md"))
@@ -42,17 +42,18 @@ async def export_person(
     belongings: Iterable[Belongings],
     scope: PersonScope,
     target: Path,
+    files: FileStore | None,
 ) -> int:
     """Writes the copy to a new file that only its owner can read; returns how many conversations are in it.
 
-    Raises FileExistsError and other OSErrors.
+    Without `files` their contents are left out. Raises FileExistsError and other OSErrors.
     """
     known = await memory.read(scope)
     more: dict[str, bytes] = {}
     for slug in (scope.person, *await database.read(lambda c: links.former_slugs(c, scope.person))):
         for one in belongings:
             more |= {_inside(name): content for name, content in (await one.export(slug)).items()}
-    return await database.read(lambda c: _write(c, scope, known, more, target))
+    return await database.read(lambda c: _write(c, scope, known, more, target, files))
 
 
 def _write(
@@ -61,11 +62,12 @@ def _write(
     known: MemorySnapshot,
     more: Mapping[str, bytes],
     target: Path,
+    files: FileStore | None,
 ) -> int:
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        return _fill(connection, scope, known, more, file)
+        return _fill(connection, scope, known, more, file, files)
 
 
 def _fill(
@@ -74,10 +76,11 @@ def _fill(
     known: MemorySnapshot,
     more: Mapping[str, bytes],
     file: IO[bytes],
+    files: FileStore | None,
 ) -> int:
     ids = sessions_view.session_ids(connection, scope)
     with ZipFile(file, "w", ZIP_DEFLATED) as archive:
-        archive.writestr("me.json", _json(_me(connection, scope.person)))
+        archive.writestr("me.json", _json(own_copy.describe_person(connection, scope)))
         archive.writestr("memory/memory.json", exported(known))
         for store, name in NAMES:
             archive.writestr(name, "\n§\n".join(known.user if store == "user" else known.memory) + "\n")
@@ -87,44 +90,18 @@ def _fill(
                 name = f"conversations/{number:05}-{public_id}"
                 archive.writestr(f"{name}.json", _json(session_as_json(*found)))
                 archive.writestr(f"{name}.md", session_as_markdown(*found))
-        owners = [f"person:{slug}" for slug in (scope.person, *links.former_slugs(connection, scope.person))]
-        for row in connection.execute(select(skill).where(skill.c.owner.in_(owners)).order_by(skill.c.id)):
+        for row in own_copy.skills(connection, scope):
             archive.writestr(f"skills/{row.id}.md", f"# {row.name}\n\n{row.description}\n\n{row.content}\n")
-        archive.writestr("reminders.json", _json(_reminders(connection, scope)))
+        for name, rows in own_copy.tables(connection, scope).items():
+            if rows:
+                archive.writestr(name, _json(rows))
+        for one in own_copy.files(connection, scope):
+            kept = None if files is None else files.read(one.sha256)
+            if kept is not None:
+                archive.writestr(f"files/{one.sha256[:12]}-{_inside(one.name).replace('/', '_')}", kept)
         for name, content in more.items():
             archive.writestr(name, content)
     return len(ids)
-
-
-def _me(connection: Connection, slug: PersonId) -> dict[str, object]:
-    person = people.find_person(connection, slug)
-    if person is None:
-        return {}
-    owned = people.accounts_of(connection, person.id)
-    return {
-        "person": person.slug,
-        "name": person.name,
-        "role": person.role,
-        "timezone": person.timezone,
-        "language": person.language,
-        "accounts": [{"platform": one.platform, "id": one.user_id, "name": one.label} for one in owned],
-    }
-
-
-def _reminders(connection: Connection, scope: PersonScope) -> list[dict[str, object]]:
-    return [
-        {
-            "number": one.id,
-            "text": one.text,
-            "kind": one.kind,
-            "due": datetime.fromtimestamp(one.due_ms / 1000, UTC).isoformat(),
-            "rule": one.cron,
-            "timezone": one.zone,
-            "state": one.state,
-            "platform": one.key.platform,
-        }
-        for one in reminders.all_of(connection, scope)
-    ]
 
 
 def session_as_json(card: SessionCard, messages: Sequence[WholeMessage]) -> dict[str, object]:

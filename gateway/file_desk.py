@@ -12,19 +12,18 @@ from pathlib import PurePosixPath
 
 from sqlalchemy import Connection
 
-from trunkline.adapters.base import AttachmentKind, ChatRef, Chunk, OutboundFile, OutboundMessage
+from trunkline.adapters.base import AttachmentKind
 from trunkline.agent.prompt import clean_label
 from trunkline.agent.tools.base import ToolContext
 from trunkline.agent.tools.send_file import FileRefused
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.file_store import FileStore
-from trunkline.gateway.payloads import dump_outbound
 from trunkline.gateway.state import files
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.files import FileRow, NewFile
 from trunkline.gateway.state.messages import streams_of
 
-FILES_A_TURN = 5
+FILES_A_TURN = 20
 NAME_CHARS = 80
 _UNFIT = re.compile(r'[\\/:*?"<>|\x00-\x1f\x7f]+')
 
@@ -90,13 +89,6 @@ class StoreFileDesk:
             return await self._database.write(work)
         except LookupError as error:
             raise FileRefused("No answer is under way that a file could go with.") from error
-
-
-def payload_of(row: FileRow, to: ChatRef, *, ephemeral: bool) -> str:
-    """A file that goes out as the outbox keeps it."""
-    kind = AttachmentKind(row.kind)
-    file = OutboundFile(kind, row.name, row.mime, row.sha256 or "")
-    return dump_outbound(OutboundMessage(to, Chunk(""), ephemeral=ephemeral, quiet=True, file=file))
 
 
 def fit_name(name: str, fallback: str) -> str:

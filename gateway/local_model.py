@@ -30,6 +30,7 @@ from trunkline.agent.extras import install_command
 
 LOOPBACK = "127.0.0.1"
 LISTENING = "listening on "
+CANT_LOAD = "can't load: "
 STARTED_BY_PARENT = "--until-input-closes"
 _COPY_BYTES = 2**20
 
@@ -202,18 +203,24 @@ def _cpu_flags() -> str:
 async def _address(child: asyncio.subprocess.Process, timeout_s: float) -> str:
     """The line in which the child says where it listens, which it does when the model is loaded."""
     assert child.stdout is not None
+    why_not = ""
     try:
         async with asyncio.timeout(timeout_s):
             async for line in child.stdout:
                 said = line.decode(errors="replace").strip()
                 if said.startswith(LISTENING):
                     return said.removeprefix(LISTENING)
+                if said.startswith(CANT_LOAD):
+                    why_not = said.removeprefix(CANT_LOAD)
             code = await child.wait()
     except TimeoutError:
         sentence = f"The model was not loaded within {timeout_s:g} seconds. Try a smaller one."
         raise LocalModelFailed(LocalFault.SLOW, sentence) from None
     if code == -signal.SIGILL:
         raise LocalModelFailed(LocalFault.CPU_TOO_OLD, CPU_TOO_OLD)
+    if why_not:
+        hint = " On Debian: apt install libgomp1." if "libgomp" in why_not else ""
+        raise LocalModelFailed(LocalFault.DIED, f"The model server can't be loaded ({why_not}).{hint}")
     sentence = (
         f"The model server ended at once (code {code}): the file may be damaged or no GGUF, the port taken, "
         "or the memory too small."
@@ -370,7 +377,11 @@ def serve(file: Path, port: int, context_tokens: int, threads: int, *, until_inp
     # Waiting threads that spin starve the rest of a small machine; the library reads this when it loads.
     os.putenv("OMP_WAIT_POLICY", "PASSIVE")
     os.putenv("GOMP_SPINCOUNT", "0")
-    import xllamacpp  # noqa: PLC0415
+    try:
+        import xllamacpp  # noqa: PLC0415
+    except ImportError as error:
+        sys.stdout.write(f"{CANT_LOAD}{error}\n")
+        raise
 
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(file)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from trunkline.adapters.base import Chunk
+from trunkline.adapters.markup.grammar import new_parser
 
 PARTS_MOST = 5
 """Messages of one answer; what is longer goes on in a file."""
@@ -17,6 +17,8 @@ NAME = "answer.md"
 _WHOLE_BLOCKS = 0.6
 """A cut between blocks is taken where it leaves at least this much of what would fit."""
 _UNDERLINE = re.compile(r"\s*(=+|-+)\s*")
+
+_parser = new_parser()
 
 Render = Callable[[str], Sequence[Chunk]]
 
@@ -37,7 +39,7 @@ def split_long(markdown: str, render: Render, pointer: str) -> Split | None:
     if len(render(markdown)) <= PARTS_MOST:
         return None
     env: dict[str, Any] = {}
-    tokens = MarkdownIt("commonmark").enable("table").parse(markdown, env)
+    tokens = _parser.parse(markdown, env)
     if env.get("references"):
         return None  # links would lose their addresses
     lines = markdown.splitlines(keepends=True)

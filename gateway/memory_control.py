@@ -23,7 +23,7 @@ from trunkline.agent.memory.store import MemoryStore
 from trunkline.agent.ports import JournalEntry, Target, WriteOrigin
 from trunkline.agent.scope import AccountId, PersonScope
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.state import forgetting, held, journal, kv, links, provider_rows
+from trunkline.gateway.state import forgetting, held, journal, kv, links, provider_rows, still_said
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.held import HeldWrite
 from trunkline.gateway.state.journal import JournalRow
@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 JOURNAL_ROWS = 2_000
 """So far back a fact's origin is looked for."""
 MAX_UNDO = 20
+MOST_DIGITS = 9
 TRIES = 3
 """A write by somebody else in between changes what there is to take back; then it is looked at anew."""
 OFFER_MS = 3_600_000
@@ -73,10 +74,16 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """`lines` messages that the fact came from are still in the transcripts; `redacted` were taken out."""
+    """`lines` messages that the fact came from are still in the transcripts; `redacted` were taken out.
+
+    `reminders` are the numbers of those that wait and still say it. `left_accounts`: there are conversations
+    of the person's that are no longer theirs.
+    """
 
     lines: int = 0
     redacted: int = 0
+    reminders: tuple[int, ...] = ()
+    left_accounts: bool = False
     failed: Failed | None = None
 
 
@@ -234,7 +241,12 @@ class MemoryControl:
         offered = () if transcript else lines
         slots[fact.number - 1] = _Slot(lines=offered, forgotten_ms=now_ms() if offered else 0)
         self._keep_slots(connection, slots)
-        return Forgotten(lines=0 if transcript else len(lines), redacted=redacted)
+        return Forgotten(
+            lines=0 if transcript else len(lines),
+            redacted=redacted,
+            reminders=still_said.settle_reminders(connection, self._scope, gone, sources),
+            left_accounts=still_said.has_left_accounts(connection, self._scope),
+        )
 
     def _forget_elsewhere(
         self, connection: Connection, wordings: Sequence[str], lines: Sequence[int]
@@ -280,9 +292,14 @@ def find(facts: Iterable[Fact], wanted: str) -> tuple[Fact, ...]:
     """The facts meant by a number or by some of their words, the whole text first; several when unclear."""
     facts = tuple(facts)
     if wanted.isdecimal():
-        return tuple(fact for fact in facts if fact.number == int(wanted))
+        return tuple(fact for fact in facts if fact.number == number_in(wanted))
     whole = tuple(fact for fact in facts if normalise(fact.text) == normalise(wanted))
     return whole or tuple(fact for fact in facts if fold_loosely(wanted) in fold_loosely(fact.text))
+
+
+def number_in(text: str) -> int | None:
+    """The number that a text is, None for any other text and for one beyond all numbers there are."""
+    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None
 
 
 def search(facts: Iterable[Fact], words: str) -> tuple[Fact, ...]:

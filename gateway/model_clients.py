@@ -5,6 +5,7 @@ What they are asked is the agent's business; which one answers when another can'
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Self
 
 from trunkline.agent.model import ModelClient
@@ -31,13 +32,15 @@ class Models:
     def __init__(self, config: Config, database: Database, pictures: PictureSource | None = None) -> None:
         self._config = config
         self._pictures = pictures
-        self._sight = StoreSight(database)
+        # A model file is served on another port each time: what is known of it is kept under its path.
+        places = {config.model.base_url or "": str(config.model.file)} if config.model.file else {}
+        self._sight = StoreSight(database, places)
         self._sounds: list[OpenAIAudio] = []
         hears, speaks = config.auxiliary.transcription, config.auxiliary.speech
         heard, spoken = self._sound(hears), self._sound(speaks, speaks.voice if speaks else "")
         self.ear = None if heard is None else Ear(heard)
         self.mouth = None if spoken is None else Mouth(spoken)
-        self._support = StoreToolSupport(database)
+        self._support = StoreToolSupport(database, places)
         self._clients: dict[ModelEndpoint, OpenAIModel] = {}
         endpoints = config.model_endpoints()
         named = (*endpoints, *config.choosable_endpoints())
@@ -110,5 +113,6 @@ class Models:
                 tool_calls=endpoint.tool_calls,
                 support=self._support,
                 sight=Sight(endpoint.vision, self._pictures, self._sight),
+                window=partial(self.windows.known, endpoint.name),
             )
         return self._clients[endpoint]

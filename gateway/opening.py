@@ -21,7 +21,7 @@ from trunkline.agent.skills.format import BadSkill
 from trunkline.agent.skills.index import dump_told, render_index
 from trunkline.agent.skills.store import NO_SKILLS, Shelf, SkillPage, SkillStore
 from trunkline.agent.tools.base import Tool
-from trunkline.gateway import again, reactions
+from trunkline.gateway import again, parts, reactions
 from trunkline.gateway.attachment_lines import Described, describe, is_voice, notes_of
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.idling import follow, leave_if_idle
@@ -31,7 +31,7 @@ from trunkline.gateway.platform_hints import HINTS
 from trunkline.gateway.provider_recall import ProviderRecall
 from trunkline.gateway.scheduled import SCHEDULED, tell_model, tell_run
 from trunkline.gateway.skills import called_skill, render_called, spoken, tell_changes
-from trunkline.gateway.state import files, forgetting, inbox, people, sessions, skills_told, turns
+from trunkline.gateway.state import files, forgetting, heard, inbox, people, sessions, skills_told, turns
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.messages import NewMessage, add_message
 from trunkline.gateway.state.records import Account, InboxRow, Room, Session, SessionKey, scope_of
@@ -56,8 +56,6 @@ class Opened:
     steps: tuple[Message, ...]
     now: datetime
     language: str
-    parts: int = 1
-    """How many messages of the person the question is made of."""
     model: str = ""
     """The model asked for this once."""
     notes: tuple[str, ...] = ()
@@ -266,22 +264,19 @@ class Opening:
         elif not session.prompt:
             session = self._make_prompt(connection, session, who, known, inbound[0])
         else:
-            told = MemorySnapshot.from_json(session.snapshot)
-            changes = describe_changes(told, known)
-            if changes is not None:
-                notes.append(changes)
-                sessions.set_snapshot(connection, session.id, _now_told(known, told).to_json())
-            notes += filter(None, [tell_changes(connection, session.id, who.skills)])
+            notes += _tell_changes(connection, session, known, who.skills)
         notes += reactions.take(connection, rows[0].key)
         notes += tell_run(inbound[0], who.now) if is_scheduled else tell_model(connection, session)
         history = load_conversation(connection, who.scope, session)
         ids = [row.id for row in rows]
         came = files.came_with(connection, ids)
         described = describe(list(zip(ids, inbound, strict=True)), came, who.language)
-        sent = self._sent(inbound, described, who, notes)
+        sent, heard_from = self._sent(inbound, described, who, notes), None
         if who.room is not None:
-            sent = tell_heard(connection, session.key, session.id, inbound[0], sent, who.now.tzinfo)
-        user = UserMessage(self._mask(described.content), sent, described.pictures)
+            zone = who.now.tzinfo
+            sent, heard_from = tell_heard(connection, session.key, session.id, inbound[0], sent, zone)
+        question = parts.joined(inbound, described.texts, self._mask)
+        user = UserMessage(question.text, sent, described.pictures)
         turn = turns.begin(connection, session.id, session.stream, who.account.id, self.owner, stamp_ms)
         asked = add_message(
             connection,
@@ -293,15 +288,18 @@ class Opening:
                 sent=user.sent,
                 account_id=who.account.id,
                 platform_ids=tuple(message.message_id for message in inbound if message.message_id),
+                heard_from=heard_from,
+                quoted_from=heard.quoted_in(connection, inbound[0]),
                 created_ms=stamp_ms,
             ),
         )
+        parts.keep(connection, asked, question)
         files.attach(connection, ids, asked)
         inbox.attach_turn(connection, ids, turn.key.turn)
         opened = self._opened(turn, session, who, inbound[0], history, user, ())
         afresh = () if left is None else (left.tell_person(who.language),)
         said = (*described.notes, *afresh)
-        return replace(opened, parts=len(inbound), notes=said, has_voice=described.has_voice)
+        return replace(opened, notes=said, has_voice=described.has_voice)
 
     def _begin_again(
         self, connection: Connection, row: InboxRow, who: Who, inbound: InboundMessage, known: MemorySnapshot
@@ -313,8 +311,12 @@ class Opening:
             return None
         if not session.prompt:
             session = self._make_prompt(connection, session, who, known, inbound)
-        text = None if row.kind == "retry" else again.edited(past.text, inbound, self._mask(inbound.text))
-        new = again.repeat(connection, row, inbound, past, session, who.scope, owner=self.owner, text=text)
+        asked = None
+        if row.kind != "retry":
+            asked = again.edited(again.question_of(past), inbound, self._mask(inbound.text))
+        new = again.repeat(
+            connection, row, inbound, past, session, who.scope, owner=self.owner, question=asked
+        )
         history = load_conversation(connection, who.scope, session)[:-1]
         return self._opened(new.row, session, who, new.inbound, history, new.user, ())
 
@@ -421,6 +423,17 @@ class Opening:
             documents=[(name, self._mask(text)) for name, text in described.documents],
         )
         return sent if who.called is None else f"{sent}\n\n{render_called(who.called)}"
+
+
+def _tell_changes(
+    connection: Connection, session: Session, known: MemorySnapshot, skills: Shelf
+) -> list[str]:
+    """What the model of a session that goes on has to hear of memory and skills; it counts as told."""
+    told = MemorySnapshot.from_json(session.snapshot)
+    changes = describe_changes(told, known)
+    if changes is not None:
+        sessions.set_snapshot(connection, session.id, _now_told(known, told).to_json())
+    return [note for note in (changes, tell_changes(connection, session.id, skills)) if note]
 
 
 def _now_told(known: MemorySnapshot, told: MemorySnapshot) -> MemorySnapshot:

@@ -40,18 +40,19 @@ def tell_heard(
     question: InboundMessage,
     sent: str,
     zone: tzinfo | None,
-) -> str:
-    """The bytes of a question with the block of what was heard after its first line.
+) -> tuple[str, str | None]:
+    """The bytes of a question with the block of what was heard after its first line; and whose lines it has.
 
     A question that opens a thread of its own stands in the chat, so it follows what was said there.
     """
     opens_thread = question.thread is not None and question.thread == question.message_id
     threads = [key.thread, ""] if opens_thread else [key.thread]
+    told = heard.since(connection, key, threads, session_id, now_ms())
+    if not told:
+        return sent, None
     lines = [
         HeardLine(one.author, f"{datetime.fromtimestamp(one.sent_ms / 1000, zone):%H:%M}", one.text)
-        for one in heard.since(connection, key, threads, session_id, now_ms())
+        for one in told
     ]
-    if not lines:
-        return sent
     head, _, rest = sent.partition("\n")
-    return f"{head}\n{render_heard(lines)}\n{rest}"
+    return f"{head}\n{render_heard(lines)}\n{rest}", heard.whose(told)

@@ -1,4 +1,7 @@
-"""Ends the access of those who left a room on a platform that doesn't tell us: it is asked once an hour."""
+"""Ends the access of those who left a room without our being told of it: it is asked once an hour.
+
+Discord never tells; Telegram does, but not in every large group, and not for ever while we are away.
+"""
 
 import asyncio
 import logging
@@ -6,14 +9,14 @@ from collections.abc import Callable
 
 from sqlalchemy.exc import DBAPIError
 
-from trunkline.adapters.base import Adapter, AdapterError, KnowsMembers, RateLimited
+from trunkline.adapters.base import Adapter, AdapterError, KnowsMembers, RateLimited, Rejected, Unreachable
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.state import people
 from trunkline.gateway.state.database import Database
 
 log = logging.getLogger(__name__)
 
-PLATFORMS = ("discord",)
+PLATFORMS = ("discord", "telegram")
 LOOK_S = 3600.0
 FIRST_LOOK_S = 60.0
 PAUSE_S = 0.2
@@ -35,12 +38,21 @@ async def watch(database: Database, adapter_of: Callable[[str], Adapter | None])
 async def look(database: Database, platform: str, adapter: KnowsMembers, *, pause_s: float = PAUSE_S) -> int:
     """Asks about everybody who takes part in a room there; returns how many have left.
 
-    Where the platform doesn't answer, nothing changes until the next look.
+    A room that can't be asked about is passed over; where the platform doesn't answer, nothing changes until
+    the next look.
     """
-    left = 0
+    left, refused = 0, set[int]()
     try:
         for room, account in await database.read(lambda c: people.members_on(c, platform)):
-            if not await _is_in(adapter, room.chat, account.user_id):
+            if room.id in refused:
+                continue
+            try:
+                is_in = await _is_in(adapter, room.chat, account.user_id)
+            except (Rejected, Unreachable) as error:
+                log.info("members of a room not known: %s on %s", type(error).__name__, platform)
+                refused.add(room.id)
+                continue
+            if not is_in:
                 await database.write(lambda c: people.note_left(c, room.id, account.id, now_ms()))  # noqa: B023
                 left += 1
             await asyncio.sleep(pause_s)

@@ -72,6 +72,9 @@ class PersonsWish:
     async def refusal(self, scope: Scope, session: str, *, writes: bool) -> str | None:
         return await self._database.read(lambda c: self._refusal(c, scope, session, writes=writes))
 
+    async def banks(self, scope: Scope) -> tuple[Scope, ...]:
+        return await self._database.read(lambda c: _kept(c, _every(c, scope)))
+
     def _refusal(self, connection: Connection, scope: Scope, public_id: str, *, writes: bool) -> str | None:
         private = select(session.c.private).where(session.c.public_id == public_id)
         if connection.execute(private).scalar():
@@ -90,12 +93,21 @@ class PersonsWish:
 def _before(connection: Connection, scope: Scope, key: SessionKey) -> _Before:
     """No scope is asked about in a private conversation, nor one of which everything is being erased."""
     found = sessions.find_open(connection, key)
-    scopes: list[Scope] = [] if found is not None and found.private else [scope]
-    if scopes and isinstance(scope, PersonScope):
-        scopes += map(PersonScope, links.former_slugs(connection, scope.person))
-    owners = {owner_of(one): one for one in scopes}
+    every = () if found is not None and found.private else _every(connection, scope)
     return _Before(
         "" if found is None else found.public_id,
-        tuple(one for owner, one in owners.items() if not provider_view.is_forgetting_all(connection, owner)),
-        tuple(text for owner in owners for text in provider_view.withheld(connection, owner)),
+        _kept(connection, every),
+        tuple(text for one in every for text in provider_view.withheld(connection, owner_of(one))),
     )
+
+
+def _every(connection: Connection, scope: Scope) -> tuple[Scope, ...]:
+    """The scope, and those of people who were joined with its person."""
+    if not isinstance(scope, PersonScope):
+        return (scope,)
+    return (scope, *map(PersonScope, links.former_slugs(connection, scope.person)))
+
+
+def _kept(connection: Connection, scopes: Sequence[Scope]) -> tuple[Scope, ...]:
+    """Those of which not everything is being erased."""
+    return tuple(one for one in scopes if not provider_view.is_forgetting_all(connection, owner_of(one)))

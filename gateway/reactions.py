@@ -53,6 +53,6 @@ def _line(connection: Connection, reaction: InboundMessage, *, named: bool) -> s
     who = f'"{clean_label(reaction.sender.label, NAME_CHARS)}"' if named else "The person"
     under = "" if reaction.reply_to is None else reaction.reply_to.message_id
     payload = reacted.payload_of(connection, reaction.platform, reaction.tenant, reaction.chat, under)
-    answer = "" if payload is None else load_outbound(payload).chunk.text
+    answer = "" if not payload else load_outbound(payload).chunk.text
     beginning = clean_label(answer, BEGINNING_CHARS)
     return f'{who} reacted with {clean_label(reaction.text, EMOJI_CHARS)} to your answer "{beginning}".'

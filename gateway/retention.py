@@ -35,7 +35,8 @@ async def watch(database: Database, keep_days: int) -> None:
 
 
 async def delete_old(database: Database, keep_days: int, stamp_ms: int) -> int:
-    """Deletes the conversations without a message in the last `keep_days`; returns how many.
+    """Deletes the conversations without a message in the last `keep_days`; returns how many. What was
+    answered outside of a conversation, or never, is forgotten as well.
 
     Each goes in a transaction of its own, so that chats are written to in between, and is looked at again
     there: a message may have come meanwhile.
@@ -48,4 +49,5 @@ async def delete_old(database: Database, keep_days: int, stamp_ms: int) -> int:
             lambda c, one=public_id: deletion.delete_session_before(c, streams, one, before_ms)  # type: ignore[misc]
         )
         gone += deleted.sessions
+    await database.write(lambda c: deletion.forget_words_before(c, before_ms))
     return gone

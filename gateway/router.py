@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
-from trunkline.adapters.base import ChatRef, Chunk, InboundKind, InboundMessage, NotStored, OutboundMessage
+from trunkline.adapters.base import (
+    ChatKind,
+    ChatRef,
+    Chunk,
+    InboundKind,
+    InboundMessage,
+    NotStored,
+    OutboundMessage,
+)
 from trunkline.agent.scope import AccountId
 from trunkline.agent.stream_text import clean
 from trunkline.gateway import access, admission, budgets, changes, identity, linking, rates, reactions
@@ -24,7 +32,7 @@ from trunkline.gateway.labels import plain_label
 from trunkline.gateway.payloads import dump_inbound, dump_outbound
 from trunkline.gateway.sentences import say
 from trunkline.gateway.settings import FileSettings
-from trunkline.gateway.state import codes, gone, heard, inbox, outbox, people, sessions
+from trunkline.gateway.state import codes, early, gone, heard, inbox, outbox, people, sessions
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.outbox import Plan
@@ -135,6 +143,10 @@ def store(
         return NOTHING
     if message.kind is InboundKind.DELETION:  # the platform has decided who may do that
         return Stored(wake=changes.note_deletion(connection, message))
+    if early.is_deleted(connection, message):
+        return NOTHING
+    if message.chat_kind is not ChatKind.DIRECT and codes.void(connection, message.text, stamp_ms):
+        log.warning("code void: it was shown in a room on %s", message.platform)
     match access.decide(connection, message, settings, stamp_ms):
         case access.Admitted() as admitted:
             return _store_admitted(connection, message, admitted, settings, stamp_ms, started_ms)
@@ -156,6 +168,9 @@ def _store_admitted(
     started_ms: int,
 ) -> Stored:
     account, room = admitted.account, admitted.room
+    message = _question_of(connection, message, admitted, settings, stamp_ms)
+    if admitted.opens_thread:
+        message = replace(message, thread=message.message_id)
     if message.kind in (InboundKind.MEMBERSHIP, InboundKind.EDIT, InboundKind.REACTION):
         return _note(connection, message, admitted, stamp_ms)
     if message.kind is InboundKind.BUTTON:
@@ -175,6 +190,22 @@ def _store_admitted(
         if today.is_spent:
             return _answer_spent(connection, message, account, arrival, today, stamp_ms)
     return _store_new(connection, message, arrival, admitted, settings, stamp_ms, started_ms)
+
+
+def _question_of(
+    connection: Connection,
+    message: InboundMessage,
+    admitted: access.Admitted,
+    settings: FileSettings,
+    stamp_ms: int,
+) -> InboundMessage:
+    """An edit as a message of its own, where it is the first that we are told of it, or that is for us."""
+    if message.kind is not InboundKind.EDIT or not admitted.addressed:
+        return message
+    if settings.agent.reanswer_edits == "never" or not changes.makes_question(connection, message, stamp_ms):
+        return message
+    edit = _arrival(message, admitted.key, admitted.account.id, state="done")
+    return changes.as_question(connection, message, edit, stamp_ms)
 
 
 def _note(

@@ -146,6 +146,10 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "`trunkline db reindex`.",
         "搜索索引不完整，可能还有没列出的内容。主人可以用 `trunkline db reindex` 修复。",
     ),
+    "search_relaxed": (
+        "Not all of the words were found together; these are the best for some of them.",
+        "没有同时包含所有关键词的对话；以上是只含部分关键词的最接近结果。",
+    ),
     "search_what": ("Write what to look for: `/search words`.", "请写上要找的内容：`/search 关键词`。"),
     "search_none": ("Nothing found for “{query}”.", "没有找到“{query}”。"),
     "search_failed": (

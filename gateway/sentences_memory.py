@@ -72,6 +72,15 @@ MEMORY_SENTENCES: dict[str, tuple[str, str]] = {
         "`/memory forget {number} transcript` removes those too.",
         "当时的对话里还有它（{count} 条消息）；`/memory forget {number} transcript` 可以一并删除。",
     ),
+    "memory_forget_reminders": (
+        "It still stands in reminders that wait ({numbers}); they come as you asked, unless you end them: "
+        "`/reminders cancel {first}`.",
+        "等待中的提醒里还有它（编号 {numbers}）；到时仍会提醒，除非你取消：`/reminders cancel {first}`。",
+    ),
+    "memory_forget_left_accounts": (
+        "What you said from an account that was unlinked later stays in that account's own conversations.",
+        "你用后来解除关联的账号说过的话，还留在那个账号自己的对话里。",
+    ),
     "memory_forget_skills": (
         "It still stands in ways of working that I keep for you ({names}): ask me to take it out there.",
         "我为你记下的做法（{names}）里还有它：可以让我在那里也删掉。",

@@ -136,8 +136,14 @@ PEOPLE_SENTENCES: dict[str, tuple[str, str]] = {
     "usage_cost": (", ${cost}", "，{cost} 美元"),
     # Data rights
     "export_ready": (
-        "The file is everything I keep of you: memory, conversations, skills.",
-        "文件里是我保存的关于你的全部内容：记忆、对话、技能。",
+        "The file is everything I keep of you: memory, conversations, skills, files.",
+        "文件里是我保存的关于你的全部内容：记忆、对话、技能、文件。",
+    ),
+    "export_no_files": (
+        "The file is everything I keep of you but the files that you sent and got, which are only listed: "
+        "with them it is too large to be sent. The owner can make the whole copy: `trunkline people export`.",
+        "文件里是我保存的关于你的全部内容，但你收发的文件只列出了名称：加上它们就太大，无法发送。"
+        "主人可以用 `trunkline people export` 导出完整的副本。",
     ),
     "export_file": (
         "Your copy is too large to be sent. It is on the machine that I run on: {path}",

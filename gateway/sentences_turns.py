@@ -31,6 +31,10 @@ TURN_SENTENCES: dict[str, tuple[str, str]] = {
         "Stopped. I go on with the {count} messages that came meanwhile.",
         "已停止。接下来回答这期间收到的 {count} 条消息。",
     ),
+    "answer_too_long": (
+        "That is as long as an answer gets, and it isn't finished. Tell me to go on if you like.",
+        "一次回答只能写到这里，还没有写完。需要的话让我继续。",
+    ),
     "retrying": ("Trying again.", "再试一次。"),
     "retry_nothing": ("There is no answer here that I could try again.", "这里没有可以重试的回答。"),
     "retry_not_yours": (

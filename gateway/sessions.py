@@ -83,6 +83,7 @@ class SessionWorkers:
         self._owner = owner
         self._workers: dict[SessionKey, asyncio.Event] = {}
         self._running: dict[SessionKey, RunningTurn] = {}
+        self._listening_ms: dict[str, int] = {}
         self._slots = asyncio.Semaphore(PARALLEL_TURNS)
         self._group: asyncio.TaskGroup | None = None
         self._worker_ended = asyncio.Event()
@@ -106,6 +107,7 @@ class SessionWorkers:
 
     async def sweep(self, platform: str, tenant: str, thread: str | None = None) -> None:
         """Wakes every key of a connected platform that has something waiting."""
+        self._listening_ms.setdefault(platform, now_ms())
         for key in await self._database.read(
             lambda c: inbox.waiting_keys(c, platform, tenant, thread, now_ms=now_ms())
         ):
@@ -151,9 +153,10 @@ class SessionWorkers:
         try:
             while not self._closing:
                 woken.clear()
+                since_ms = self._listening_ms.get(key.platform, 0)
                 try:
                     rows, wait_s = await self._database.write(
-                        lambda c: lease_whole(c, key, self._owner, now_ms())
+                        lambda c: lease_whole(c, key, self._owner, now_ms(), since_ms)  # noqa: B023
                     )
                 except Exception:  # boundary: session worker
                     log.exception("database failed: session on %s waits", key.platform)

@@ -251,12 +251,15 @@ class RoomRef:
 class RoomEntry(Budget):
     """A room that is allowed. `sessions`: one for the whole room, or one per person in it.
 
-    Where it has a budget, the room pays for what is asked in it, not the asker.
+    Where it has a budget, the room pays for what is asked in it, not the asker. `read_threads`: the first
+    question in a thread comes with what stands there; `auto_thread`: each question gets a thread of its own.
     """
 
     free: bool = False
     sessions: Literal["room", "person"] = "room"
     listen: bool = False
+    read_threads: bool = True
+    auto_thread: bool = False
     wake_words: Annotated[tuple[str, ...], BeforeValidator(one_or_many)] = ()
 
 

@@ -26,6 +26,9 @@ from trunkline.gateway.setup_local import try_small_model
 from trunkline.gateway.setup_model import ModelAnswers, set_up_model
 from trunkline.gateway.state.people import slugify
 
+NOBODYS_NAMES = ("root", "trunkline")
+"""Logins that servers and services run as."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answers:
@@ -65,8 +68,9 @@ def set_up(
         interview.save({})
         interview.say(f"Wrote {folder / CONFIG_NAME} with every setting and what it does.")
     _set_up_owner(interview, answers)
-    if with_model and set_up_model(interview, answers.model):
-        try_small_model(interview, agreed=False)
+    model = answers.model
+    while with_model and set_up_model(interview, model) and not try_small_model(interview, agreed=False):
+        model = ModelAnswers()
     platforms = config.platforms
     _set_up_platform(
         interview,
@@ -99,7 +103,7 @@ def _set_up_owner(interview: Interview, answers: Answers) -> None:
             interview.save({f"people.{config.owner}.name": answers.owner})
         return
     login = getpass.getuser()
-    name = answers.owner or interview.ask("Your name", "Owner" if login == "root" else login)
+    name = answers.owner or interview.ask("Your name", "Owner" if login in NOBODYS_NAMES else login)
     slug = slugify(name, taken=config.people)
     entry = {"role": "owner", "name": name, "language": answers.language or None}
     interview.save({f"people.{slug}": {key: value for key, value in entry.items() if value}})

@@ -21,6 +21,7 @@ DISCORD_RIGHTS = {
     "View Channels": 1 << 10,
     "Send Messages": 1 << 11,
     "Send Messages in Threads": 1 << 38,
+    "Create Public Threads": 1 << 35,  # for rooms with auto_thread
     "Read Message History": 1 << 16,  # replies need it
     "Attach Files": 1 << 15,
     "Add Reactions": 1 << 6,

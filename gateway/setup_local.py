@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import importlib.metadata
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -54,6 +55,12 @@ def install_server() -> None:
         command = [uv, "pip", "install", "--quiet", "--python", sys.executable, *requirements]
     else:
         command = [sys.executable, "-m", "pip", "install", "--quiet", *requirements]
+    if not os.access(sys.prefix, os.W_OK):
+        raise LocalModelFailed(
+            LocalFault.EXTRA_MISSING,
+            f"The model server can't be installed: {sys.prefix} can't be written to. "
+            "A Docker image gets it when it is built with EXTRAS=local.",
+        )
     try:
         subprocess.run(command, check=True, capture_output=True, timeout=INSTALL_TIMEOUT_S)
     except (OSError, subprocess.SubprocessError) as error:

@@ -4,7 +4,7 @@ The router looks when a message comes, before anything of it is fetched. What wa
 again, edited or queued is caught here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection
 
@@ -25,13 +25,21 @@ def refuse_unpaid(
     where: Destination,
     settings: FileSettings,
     stamp_ms: int,
+    *,
+    amend: Callable[[Connection, InboxRow], None],
 ) -> bool:
-    """Ends rows for which nobody pays today, words kept, and says so once a day. Raises NotAdmitted."""
+    """Ends rows for which nobody pays today, words kept, and says so once a day. Raises NotAdmitted.
+
+    The words of an edit are kept where the others of its question stand: `amend` puts them there.
+    """
     who = who_is(connection, rows[0], load_message(rows[0]))
     today = budgets.look(connection, who.account, who.room, settings, stamp_ms)
     if not today.is_spent:
         return False
-    inbox.set_aside(connection, [row.id for row in rows], "budget", stamp_ms)
+    if rows[0].kind == "edit":
+        amend(connection, rows[0])
+    else:
+        inbox.set_aside(connection, [row.id for row in rows], "budget", stamp_ms)
     source, key = budgets.notice_of(today, who.account)
     if outbox.find(connection, source, 0) is None:
         told = OutboundMessage(where.to, Chunk(say(key, who.language)))

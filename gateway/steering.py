@@ -6,7 +6,7 @@ waiting for a turn of its own. Nothing is ever held in memory alone.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import takewhile
@@ -18,26 +18,28 @@ from sqlalchemy.exc import DBAPIError
 
 from trunkline.adapters.base import InboundMessage, OutboundMessage
 from trunkline.agent.messages import UserMessage
-from trunkline.agent.prompt import compose_user_text
+from trunkline.agent.ports import TurnLost
+from trunkline.agent.prompt import compose_user_text, document_lines
 from trunkline.agent.stream_text import NOTE
-from trunkline.gateway import bursts
+from trunkline.gateway import again, parts
 from trunkline.gateway.amending import Reanswer
+from trunkline.gateway.attachment_lines import Described, describe
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.delivery import Delivery, Destination
-from trunkline.gateway.opening import Opened, load_message
+from trunkline.gateway.opening import NotAdmitted, Opened, load_message
 from trunkline.gateway.outcomes import Shown
 from trunkline.gateway.payloads import dump_outbound
 from trunkline.gateway.preview import Preview
 from trunkline.gateway.sentences import say
 from trunkline.gateway.sessions import RunningTurn
 from trunkline.gateway.skills import may_call_skill
-from trunkline.gateway.state import arrivals, outbox, turns
+from trunkline.gateway.state import arrivals, files, heard, outbox, turns
 from trunkline.gateway.state.arrivals import Waiting
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.messages import NewMessage, add_message
 from trunkline.gateway.state.records import InboxRow
 from trunkline.gateway.state.turns import StoreRecorder
-from trunkline.gateway.wording import with_text
+from trunkline.gateway.wording import with_lines, with_text
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +60,15 @@ class BusyRules:
     """Nothing that comes becomes a part of the turn: nobody began it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Means:
+    """The process that takes what joins, what hides secrets in it, and what fetches its files."""
+
+    owner: str
+    mask: Callable[[str], str]
+    fetch: Callable[[Sequence[InboxRow]], Awaitable[None]]
+
+
 class Steering:
     """Watches what waits behind one run of a turn. `restarts` tells that the run ended to begin anew."""
 
@@ -69,8 +80,7 @@ class Steering:
         opened: Opened,
         where: Destination,
         running: RunningTurn,
-        owner: str,
-        mask: Callable[[str], str],
+        means: Means,
     ) -> None:
         self._database = database
         self._delivery = delivery
@@ -78,11 +88,15 @@ class Steering:
         self._opened = opened
         self._where = where
         self._running = running
-        self._owner = owner
-        self._mask = mask
+        self._owner = means.owner
+        self._mask = means.mask
+        self._fetch = means.fetch
+        self._fetched: set[int] = set()
         self._since_ms = now_ms()
         self._may_restart: Callable[[], bool] = lambda: False
         self.restarts = False
+        self.notes: tuple[str, ...] = ()
+        """Sentences for the person about files of what joined that can't be used."""
 
     def observe(self, shown: Shown, preview: Preview | None, recorder: StoreRecorder) -> None:
         """Tells what to look at for whether the turn may still begin anew, unseen."""
@@ -95,10 +109,19 @@ class Steering:
 
     async def watch(self) -> None:
         """Looks at each arrival until it is cancelled, or the run is ended by what came."""
+        fetches: list[asyncio.Task[None]] = []
+        async with asyncio.TaskGroup() as group:
+            try:
+                await self._watch(lambda row: fetches.append(group.create_task(self._fetch_of(row))))
+            finally:
+                for one in fetches:
+                    one.cancel()
+
+    async def _watch(self, fetch: Callable[[InboxRow], None]) -> None:
         loop = asyncio.get_running_loop()
         notice_at_s: float | None = None
         while not self.restarts:
-            waits = await self._look()
+            waits = await self._look(fetch)
             if not waits:
                 notice_at_s = None
             elif notice_at_s is None:
@@ -119,14 +142,16 @@ class Steering:
             return ()
         opened = self._opened
         waiting = arrivals.waiting(connection, opened.session.key, opened.row, now_ms())
-        rows = _of_one_kind(_before_other(waiting.own))
+        rows = _of_one_kind(_ready(connection, waiting.own))
         if not rows:
             return ()
         inbound = [load_message(row) for row in rows]
-        stamp_ms = now_ms()
-        user = self._composed(rows, inbound)
+        stamp_ms, ids = now_ms(), [row.id for row in rows]
+        described = self._described(connection, rows, inbound)
+        question = parts.joined(inbound, described.texts, self._mask)
+        user = self._composed(rows[0], inbound[0], question.text, described)
         arrivals.join(connection, rows, opened.row, self._owner, stamp_ms)
-        add_message(
+        said = add_message(
             connection,
             NewMessage(
                 session_id=opened.row.session,
@@ -137,9 +162,13 @@ class Steering:
                 sent=user.sent,
                 account_id=opened.row.account,
                 platform_ids=_ids_of(inbound),
+                quoted_from=heard.quoted_in(connection, inbound[0]),
                 created_ms=stamp_ms,
             ),
         )
+        parts.keep(connection, said, question)
+        files.attach(connection, ids, said)
+        self.notes += described.notes
         return (user,)
 
     async def extended(self) -> Opened:
@@ -149,71 +178,119 @@ class Steering:
     def _extend(self, connection: Connection) -> Opened:
         opened = self._opened
         turns.check(connection, opened.row.key)
-        rows = _before_other(arrivals.waiting(connection, opened.session.key, opened.row, now_ms()).own)
-        if not rows:
-            return opened
-        user, inbound = opened.user, [load_message(row) for row in rows]
+        rows = _ready(connection, arrivals.waiting(connection, opened.session.key, opened.row, now_ms()).own)
+        inbound = [load_message(row) for row in rows]
+        asked = arrivals.question(connection, opened.row)
+        if asked is None:
+            raise TurnLost("the conversation of the turn was deleted")
+        question, sent = parts.of_row(asked), asked.sent or asked.content
+        notes, has_voice = opened.notes, opened.has_voice
         for row, message in zip(rows, inbound, strict=True):
-            amended = self._changed if row.kind == "edit" else self._longer
-            user = amended(user, message)
-        arrivals.join(connection, rows, opened.row, self._owner, now_ms())
-        arrivals.extend_question(connection, opened.row, user.text, user.sent, _ids_of(inbound))
-        return replace(opened, user=user, parts=opened.parts + len(rows))
+            if row.kind == "edit":
+                longer, lines = self._changed(question, message), []
+            else:
+                described = self._described(connection, [row], [message])
+                longer = question.longer(message.message_id, self._mask(described.content))
+                lines = document_lines([(name, self._mask(text)) for name, text in described.documents])
+                notes, has_voice = (*notes, *described.notes), has_voice or described.has_voice
+            sent = with_lines(with_text(sent, question.text, longer.text), lines)
+            question = longer
+        if rows:
+            arrivals.join(connection, rows, opened.row, self._owner, now_ms())
+            values = {"content": question.text, "sent": sent, "parts": question.dump()}
+            arrivals.extend_question(connection, asked, values, _ids_of(inbound))
+            files.attach(connection, [row.id for row in rows], asked.id)
+        user, _ = turns.recorded(connection, opened.row.key.turn)
+        return replace(opened, user=user, notes=notes, has_voice=has_voice)
 
-    def _longer(self, user: UserMessage, message: InboundMessage) -> UserMessage:
-        text = f"{user.text}\n\n{self._mask(message.text)}"
-        return replace(user, text=text, sent=with_text(user.sent, user.text, text))
+    def _changed(self, question: parts.Question, edit: InboundMessage) -> parts.Question:
+        """Where nobody knows any more which part of a question was whose, the correction follows it."""
+        text = self._mask(edit.text)
+        if question.has(edit.edited_of or ""):
+            return again.edited(question, edit, text)
+        return parts.Question(f"{question.text}\n\n{CHANGED}\n{text}")
 
-    def _changed(self, user: UserMessage, message: InboundMessage) -> UserMessage:
-        """Of a question of several messages nobody knows any more which part was whose."""
-        text = self._mask(message.text)
-        if self._opened.parts > 1:
-            text = f"{user.text}\n\n{CHANGED}\n{text}"
-        return replace(user, text=text, sent=with_text(user.sent, user.text, text))
+    def _described(
+        self, connection: Connection, rows: Sequence[InboxRow], inbound: Sequence[InboundMessage]
+    ) -> Described:
+        """What was said with what came of its files; an edit's are those of the message that it changes."""
+        if rows[0].kind == "edit":
+            inbound = [replace(message, attachments=()) for message in inbound]
+        ids = [row.id for row in rows]
+        came = files.came_with(connection, ids)
+        return describe(list(zip(ids, inbound, strict=True)), came, self._opened.language)
 
-    def _composed(self, rows: Sequence[InboxRow], inbound: Sequence[InboundMessage]) -> UserMessage:
+    def _composed(self, row: InboxRow, first: InboundMessage, text: str, described: Described) -> UserMessage:
         opened = self._opened
-        text = self._mask(bursts.join(inbound, [message.text for message in inbound]))
-        reply = inbound[0].reply_to
+        reply = first.reply_to
         sent = compose_user_text(
             text,
             datetime.now(opened.now.tzinfo),
             author=None if opened.room is None else opened.account.label or opened.account.user_id,
             quoted=None if reply is None or not reply.text else reply.text,
+            documents=[(name, self._mask(words)) for name, words in described.documents],
         )
-        if rows[0].kind == "edit":
+        if row.kind == "edit":
             head, _, said = sent.partition("\n")
             sent = f"{head}\n{CHANGED}\n{said}"
-        return UserMessage(text, sent)
+        return UserMessage(text, sent, described.pictures)
 
-    async def _look(self) -> bool:
+    async def _look(self, fetch: Callable[[InboxRow], None]) -> bool:
         """Acts on what waits; whether something goes on waiting."""
         opened = self._opened
+
+        def read(connection: Connection) -> tuple[Waiting, tuple[InboxRow, ...]]:
+            found = arrivals.waiting(connection, opened.session.key, opened.row, now_ms())
+            return found, _ready(connection, found.own)
+
         try:
-            found = await self._database.read(
-                lambda c: arrivals.waiting(c, opened.session.key, opened.row, now_ms())
-            )
+            found, ready = await self._database.read(read)
         except DBAPIError as error:
             log.warning("what waits was not looked at: %s", type(error).__name__)
             return False
         if found.withdrawn and self._may_restart():
             self._running.stop()
             return False
-        if self._is_burst(found) and self._may_restart() and self._running.restart():
+        is_other = found.asked not in ("", opened.user.text)
+        if (is_other or self._is_burst(found, ready)) and self._may_restart() and self._running.restart():
             self.restarts = True
             return False
-        if self._rules.busy == "interrupt" and found.own:
+        next_rows = found.own[len(ready) : len(ready) + 1]
+        may_join = [row for row in next_rows if self._may_join(row)]
+        if self._rules.busy == "interrupt" and found.own and not may_join:
             self._running.stop()
             return False
+        for row in may_join:
+            if row.id not in self._fetched:
+                self._fetched.add(row.id)
+                fetch(row)
         return bool(found.own) or found.later
 
-    def _is_burst(self, found: Waiting) -> bool:
+    def _is_burst(self, found: Waiting, ready: Sequence[InboxRow]) -> bool:
         """Whether all that its author said since comes so quickly that it is a part of the question."""
-        window_ms = int(self._rules.burst_window_s * 1000)
-        rows = _before_other(found.own)
-        if not rows or len(rows) < len(found.own) or self._rules.alone:
+        if not ready or len(ready) < len(found.own) or self._rules.alone:
             return False
-        return all(row.kind == "edit" or row.received_ms - self._since_ms <= window_ms for row in rows)
+        return all(row.kind == "edit" or self._is_quick(row) for row in ready)
+
+    def _is_quick(self, row: InboxRow) -> bool:
+        """What belongs to the question's album always is: a crash may have parted them."""
+        message, album = _readable(row), self._opened.inbound.album
+        is_of_album = album is not None and message is not None and message.album == album
+        return is_of_album or row.received_ms - self._since_ms <= int(self._rules.burst_window_s * 1000)
+
+    def _may_join(self, row: InboxRow) -> bool:
+        """Whether a message with files may become a part of the turn once they are there."""
+        wanted = self._rules.busy == "steer" or (self._is_quick(row) and self._may_restart())
+        return wanted and not self._rules.alone and _has_files(row)
+
+    async def _fetch_of(self, row: InboxRow) -> None:
+        """Fetches the files of a message that waits; if that fails, it is a turn of its own all the same."""
+        try:
+            await self._fetch([row])
+        except (NotAdmitted, DBAPIError) as error:
+            log.warning("files of what waits were not fetched: %s", type(error).__name__)
+        else:
+            self._running.arrived.set()
 
     async def _tell(self) -> None:
         """Says what becomes of what waits: quietly, once for each turn."""
@@ -234,18 +311,32 @@ class Steering:
             self._delivery.kick(self._where.platform, self._where.to.chat)
 
 
-def _before_other(rows: Sequence[InboxRow]) -> tuple[InboxRow, ...]:
-    """The rows before the first one that needs a turn of its own: files have to be fetched for it, or a skill
-    looked up that it calls by name."""
-    return tuple(takewhile(_is_words, rows))
+def _ready(connection: Connection, rows: Sequence[InboxRow]) -> tuple[InboxRow, ...]:
+    """The rows before the first one that can't join yet, its files being still to be fetched, or that needs a
+    turn of its own, as it calls a skill by name."""
+    with_files = [row.id for row in rows if '"attachments"' in row.payload]
+    there = {(one.inbox_row, one.place) for one in files.came_with(connection, with_files)}
+    return tuple(takewhile(lambda row: _is_ready(row, there), rows))
 
 
-def _is_words(row: InboxRow) -> bool:
+def _is_ready(row: InboxRow, there: Collection[tuple[int | None, int]]) -> bool:
+    message = _readable(row)
+    if message is None or may_call_skill(message.text):
+        return False
+    is_there = all((row.id, place) in there for place in range(len(message.attachments)))
+    return row.kind == "edit" or is_there
+
+
+def _has_files(row: InboxRow) -> bool:
+    message = _readable(row)
+    return message is not None and bool(message.attachments) and not may_call_skill(message.text)
+
+
+def _readable(row: InboxRow) -> InboundMessage | None:
     try:
-        message = load_message(row)
+        return load_message(row)
     except ValidationError:
-        return False  # set aside when its own turn comes
-    return not (message.attachments or may_call_skill(message.text))
+        return None  # set aside when its own turn comes
 
 
 def _of_one_kind(rows: Sequence[InboxRow]) -> tuple[InboxRow, ...]:

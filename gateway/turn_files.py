@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from trunkline.adapters.base import AttachmentKind, Chunk
+from trunkline.gateway import albums
 from trunkline.gateway.attachments import Attachments
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.delivery import Delivery, Destination
-from trunkline.gateway.file_desk import payload_of
 from trunkline.gateway.file_store import FileStore
 from trunkline.gateway.long_answers import NAME, split_long
 from trunkline.gateway.opening import Opened
@@ -83,6 +83,10 @@ class TurnFiles:
         finally:
             running.release()
 
+    async def fetch_beside(self, rows: Sequence[InboxRow]) -> None:
+        """Fetches what came with messages that wait while a turn runs. Raises NotAdmitted."""
+        await self._attachments.fetch(await self._attachments.look_for(rows))
+
     async def speak(self, opened: Opened, outcome: Outcome) -> bytes | None:
         """The answer as a voice note, for one who spoke; None where it is to be read only."""
         if self._mouth is None or not opened.has_voice or outcome.state != "done":
@@ -123,7 +127,8 @@ class TurnFiles:
             return
         if message is not None:
             files.attach_sent(connection, turn, message)
-        planned = [payload_of(row, where.to, ephemeral=where.ephemeral) for row in rows if row.sha256]
+        limits = self.delivery.limits(where.platform)
+        planned = albums.payloads_of(rows, where.to, limits, ephemeral=where.ephemeral)
         outbox.plan(connection, where.plan(f"f:{turn}", turn), planned, now_ms(), kind="file")
 
     def _cut(self, text: str, platform: str, language: str) -> tuple[tuple[Chunk, ...], str | None]:

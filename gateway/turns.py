@@ -34,6 +34,7 @@ from trunkline.agent.turn import (
     TurnLimits,
     TurnRequest,
 )
+from trunkline.gateway import threads
 from trunkline.gateway.amending import Amending
 from trunkline.gateway.buttons import under_answer, under_running
 from trunkline.gateway.clock import now_ms
@@ -55,11 +56,11 @@ from trunkline.gateway.scheduled import is_run
 from trunkline.gateway.sentences import describe_role, say
 from trunkline.gateway.sessions import RunningTurn
 from trunkline.gateway.spending import refuse_unpaid
-from trunkline.gateway.state import inbox, outbox, turns
+from trunkline.gateway.state import inbox, outbox, takeback, turns
 from trunkline.gateway.state.messages import add_message
 from trunkline.gateway.state.records import InboxRow
 from trunkline.gateway.state.turns import Spent, StoreRecorder, said
-from trunkline.gateway.steering import BusyRules, Steering
+from trunkline.gateway.steering import BusyRules, Means, Steering
 from trunkline.gateway.turn_files import TurnFiles
 from trunkline.gateway.typing_sign import keep_typing
 
@@ -138,7 +139,9 @@ class TurnRunner:
     async def _take_turn(self, rows: Sequence[InboxRow], running: RunningTurn) -> None:
         if rows[0].turn is None and await self._is_unpaid(rows):
             return
-        rows = await with_names(self._database, self._delivery.adapter(rows[0].key.platform), rows)
+        adapter = self._delivery.adapter(rows[0].key.platform)
+        await threads.prepare(self._database, adapter, self._house.settings, rows[0])
+        rows = await with_names(self._database, adapter, rows)
         if self._files.has_any(rows):
             await self._files.fetch(rows, running, destination(load_message(rows[0])))
         opened = await self._opening.open(rows)
@@ -152,12 +155,16 @@ class TurnRunner:
                 await self._run_turn(opened, rows, running)
             except* TurnLost:
                 log.info("turn lost: its rows are answered anew, or by another worker")
-                await self._database.write(lambda c: inbox.reopen(c, [row.id for row in rows]))
+                await self._database.write(lambda c: _reopen(c, opened, rows))
+                self._delivery.kick(opened.inbound.platform, opened.inbound.chat)
 
     async def _is_unpaid(self, rows: Sequence[InboxRow]) -> bool:
         """Whether the day's share of who pays is used up; the rows have ended then."""
         where, settings = destination(load_message(rows[0])), self._house.settings
-        refused = await self._database.write(lambda c: refuse_unpaid(c, rows, where, settings, now_ms()))
+        amend = self._amending.amend
+        refused = await self._database.write(
+            lambda c: refuse_unpaid(c, rows, where, settings, now_ms(), amend=amend)
+        )
         if refused:
             self._delivery.kick(where.platform, where.to.chat)
         return refused
@@ -238,6 +245,7 @@ class TurnRunner:
             if shorter is None:
                 break
             opened, tried_shorter = shorter, True
+        opened = replace(opened, notes=opened.notes + run.steering.notes)
         outcome = run.shown.outcome or stopped(run.shown, opened.language)
         on_platform = {} if run.preview is None else run.preview.shown
         await self._finish(opened, rows, run.where, run.plan, outcome, on_platform, run.shown.voice)
@@ -283,9 +291,8 @@ class TurnRunner:
         if adapter is not None:
             preview = Preview(self._database, self._delivery, adapter, where, plan)
         rules = replace(self._rules, busy="queue", alone=True) if is_run(opened.inbound) else self._rules
-        steering = Steering(
-            self._database, self._delivery, rules, opened, where, running, self._owner, self._mask
-        )
+        means = Means(self._owner, self._mask, self._files.fetch_beside)
+        steering = Steering(self._database, self._delivery, rules, opened, where, running, means)
         return Run(opened, running, where, plan, preview, steering)
 
     async def _carry_out(self, run: "Run") -> None:
@@ -359,6 +366,8 @@ class TurnRunner:
                 parts.append(say("tools_done", language, tools=", ".join(ended.tools_run)))
         elif ended.reason == "rounds":
             parts.append(say("rounds", language, rounds=self._limits.max_rounds))
+        elif ended.message is not None and ended.message.finish_reason == "length":
+            parts.append(say("answer_too_long", language))
         state = "failed" if ended.failure is not None else "done"
         reason = ended.failure.kind.value if ended.failure is not None else ended.reason
         spent = tuple(Spent(call.purpose, call.model, call.usage) for call in uncounted(ended.usage, counted))
@@ -431,6 +440,11 @@ class Run:
     shown: Shown = field(default_factory=Shown)
 
 
+def _reopen(connection: Connection, opened: Opened, rows: Sequence[InboxRow]) -> None:
+    takeback.clear_after_change(connection, opened.row.key.turn, now_ms())
+    inbox.reopen(connection, [row.id for row in rows])
+
+
 def _end_rows(connection: Connection, rows: Sequence[InboxRow], state: str, reason: str) -> None:
     """Ends rows that got no answer of the model, and the turn they may have been in."""
     stamp_ms = now_ms()
@@ -442,11 +456,13 @@ def _end_rows(connection: Connection, rows: Sequence[InboxRow], state: str, reas
 def destination(message: InboundMessage) -> Destination:
     """Where the answer to a message goes: its chat and thread, as a reply in rooms."""
     is_direct = message.chat_kind is ChatKind.DIRECT
+    stands_before = message.chat_kind is ChatKind.GROUP and message.thread == message.message_id
     return Destination(
         platform=message.platform,
         tenant=message.tenant,
         to=ChatRef(message.chat, message.thread, message.interaction, message.interaction_expires),
-        reply_to=None if is_direct else message.message_id,
+        # What a thread hangs from stands in the chat: nothing in the thread can be a reply to it.
+        reply_to=None if is_direct or stands_before else message.message_id,
         mention=None if is_direct else message.sender.id,
         # What came of a press is for the presser.
         ephemeral=message.kind is InboundKind.BUTTON and not is_direct and message.interaction is not None,

@@ -1,11 +1,25 @@
-"""Who hears from us for the first time and was let in beforehand: in the settings, or by open access."""
+"""Who hears from us before they ask: people let in beforehand are greeted, who may talk gets suggestions."""
+
+from collections.abc import Awaitable, Callable, Sequence
 
 from sqlalchemy import Connection
 
 from trunkline.adapters.base import ChatKind, InboundKind, InboundMessage
 from trunkline.gateway.identity import LOCAL_PLATFORMS
+from trunkline.gateway.sentences_surfaces import SUGGESTIONS
 from trunkline.gateway.state import inbox, kv, people
+from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.records import Account
+
+Suggestions = Callable[[str, str, str], Awaitable[Sequence[str]]]
+"""What to suggest to a platform's account, by platform, realm and user id."""
+
+
+async def suggest(database: Database, platform: str, realm: str, user: str) -> Sequence[str]:
+    """Nothing to a stranger, whom no platform is to be called for."""
+    found = await database.read(lambda c: people.find_account(c, platform, realm, user))
+    may_talk = found is not None and found.person is not None and not found.person.suspended
+    return SUGGESTIONS if may_talk and found is not None and not found.blocked else ()
 
 
 def is_first_contact(connection: Connection, message: InboundMessage, account: Account) -> bool:

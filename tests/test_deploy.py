@@ -191,6 +191,10 @@ def test_the_compose_file_fits_the_image_and_the_settings(dockerfile: Dockerfile
     assert (DEPLOY / build["context"] / build["dockerfile"]).resolve() == DEPLOY / "Dockerfile"
     assert target == dockerfile.environment["TRUNKLINE_HOME"]
     assert volume in composed["volumes"]
+    # Without one, what runs as the first process doesn't hear a stop until it listens to it.
+    assert service["init"] is True
+    assert service["ports"] == [f"127.0.0.1:{port}:{port}" for port in dockerfile.said("EXPOSE")]
+    assert dockerfile.command[2:] == ["--web-host", "0.0.0.0"]
     assert set(service["environment"]) <= set(SECRET_NAMES)
     assert {name: f"${{{name}:-}}" for name in service["environment"]} == service["environment"]
     assert seconds(service["stop_grace_period"]) > DEFAULTS.shutdown.grace_s

@@ -22,6 +22,13 @@ WANTED = {
 }
 
 
+SERVERS = {
+    f"servers/{path.stem}": [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    for path in sorted((ROOT / "requirements" / "servers").glob("*.in"))
+}
+"""The servers that tests run on, each a program apart: their locks have nothing in common with ours."""
+
+
 def locked(name: str) -> dict[str, set[Version]]:
     """Every pinned version; a package may have several for different Pythons."""
     pins: dict[str, set[Version]] = {}
@@ -32,11 +39,11 @@ def locked(name: str) -> dict[str, set[Version]]:
     return pins
 
 
-@pytest.mark.parametrize("name", WANTED)
+@pytest.mark.parametrize("name", [*WANTED, *SERVERS])
 def test_every_dependency_is_pinned_to_a_version_it_allows(name: str) -> None:
     pins = locked(name)
 
-    for text in WANTED[name]:
+    for text in {**WANTED, **SERVERS}[name]:
         requirement = Requirement(text)
         versions = pins.get(canonicalize_name(requirement.name))
         assert versions, f"{requirement.name} is not in requirements/{name}.txt: run `make lock`"
@@ -51,11 +58,11 @@ def test_the_locks_agree_on_what_they_share(name: str) -> None:
     assert {package: other.get(package) for package in run} == run
 
 
-@pytest.mark.parametrize("name", WANTED)
+@pytest.mark.parametrize("name", [*WANTED, *SERVERS])
 def test_every_pin_has_hashes_and_no_address(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.txt").read_text()
 
     pins = re.split(r"\n(?=[A-Za-z0-9])", text)[1:]
-    assert len(pins) >= len(WANTED[name])
+    assert len(pins) >= len({**WANTED, **SERVERS}[name])
     assert [pin.splitlines()[0] for pin in pins if "--hash=sha256:" not in pin] == []
     assert not re.search(r"https?://|--index-url|--find-links|\bfile:", text)

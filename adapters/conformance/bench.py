@@ -93,6 +93,14 @@ class AdapterBench(ABC):
         """The person takes back what they wrote in the room."""
         unsupported()
 
+    async def attach(self, name: str, content: bytes, text: str) -> str:
+        """The person sends a file with some words in the direct chat; returns the message's id."""
+        unsupported()
+
+    async def files(self, to: ChatRef) -> Sequence[tuple[str, bytes]]:
+        """The bot's files in a chat, oldest first, by name and content."""
+        unsupported()
+
     async def call(self, command: str, argument: str) -> None:
         """The person uses a command in the direct chat, the platform's own way."""
         unsupported()

@@ -1,6 +1,7 @@
 """Checks on what comes in: normalised, in order, acknowledged only once it is kept."""
 
 import asyncio
+from dataclasses import replace
 
 from trunkline.adapters.base import (
     ChatKind,
@@ -8,6 +9,7 @@ from trunkline.adapters.base import (
     InboundKind,
     InboundMessage,
     OutboundMessage,
+    TooLarge,
     Unauthorized,
 )
 from trunkline.adapters.conformance.bench import (
@@ -135,6 +137,25 @@ async def a_command_has_its_name_and_argument(bench: AdapterBench) -> None:
         await bench.call("help", "with this")
         called = await house.one()
         assert (called.kind, called.command, called.text) == (InboundKind.COMMAND, "help", "with this")
+
+
+async def a_file_comes_with_its_words_and_is_fetched_only_when_asked_for(bench: AdapterBench) -> None:
+    """Not beyond the limit it is asked for with, whatever the platform said of its size."""
+    content = bytes(range(256)) * 8
+    async with running(bench) as house:
+        await bench.attach("notes.bin", content, "my notes")
+        said = await house.one()
+        assert (said.kind, said.text) == (InboundKind.MESSAGE, "my notes")
+        (file,) = said.attachments
+        assert file.name == "notes.bin"
+        assert file.size_bytes in (None, len(content))
+        assert await house.adapter.download(file, len(content)) == content
+        for stated in (file, replace(file, size_bytes=None)):
+            try:
+                await house.adapter.download(stated, len(content) - 1)
+            except TooLarge:
+                continue
+            raise AssertionError("a file was fetched beyond the limit")
 
 
 async def a_bot_is_no_person(bench: AdapterBench) -> None:

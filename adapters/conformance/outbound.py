@@ -1,6 +1,7 @@
 """Checks on what goes out: within the limits, editable, never doubled, refused by kinds, pinging nobody."""
 
 import asyncio
+import hashlib
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,9 +9,11 @@ from datetime import UTC, datetime
 from trunkline.adapters.base import (
     Adapter,
     AdapterError,
+    AttachmentKind,
     Button,
     Chunk,
     InboundKind,
+    OutboundFile,
     OutboundMessage,
     Reacts,
     Rejected,
@@ -143,6 +146,19 @@ async def what_is_private_is_shown_to_nobody_else(bench: AdapterBench) -> None:
         with suppress(Rejected):
             await house.adapter.send(secret)
         assert not any("secret" in one.text for one in await bench.shown(secret.to))
+
+
+async def a_file_goes_out_whole(bench: AdapterBench) -> None:
+    content = b"first line\nsecond line\n"
+    async with running(bench) as house:
+        await bench.write("hello")
+        to = message_to(await house.one(), "")
+        assert not await bench.files(to.to)
+        sha256 = hashlib.sha256(content).hexdigest()
+        file = OutboundFile(AttachmentKind.DOCUMENT, "list.txt", "text/plain", sha256, content)
+        sent = await house.adapter.send(replace(to, chunk=Chunk(""), file=file))
+        assert sent.message_id
+        assert list(await bench.files(to.to)) == [("list.txt", content)]
 
 
 async def buttons_come_and_go_and_tell_of_a_press(bench: AdapterBench) -> None:

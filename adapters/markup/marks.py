@@ -67,7 +67,7 @@ class Marks:
                 out.append(self.seam(last, written[:1]))
             out.append(written)
             last, marked_before = written[-1:] or last, bool(value)
-            ends_plain = not any(level.of(group[-1][1]) for level in self.levels)
+            ends_plain = not any(deeper.of(group[-1][1]) for deeper in self.levels[depth:])
         return "".join(out)
 
 

@@ -4,43 +4,36 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
 from trunkline.adapters.markup.blocks import PLAIN, Block, Code, Paragraph, Style, is_blank, paragraph_of
+from trunkline.adapters.markup.grammar import References, new_parser, read_whole, unused_references
 from trunkline.adapters.markup.tables import Cell, Table, lay_out
 
 RULE = "─" * 10
 """What a horizontal rule becomes."""
 
-_NESTING = 60
-"""How deep containers may nest; text nested deeper is shown as it was written."""
-
 _INDENT_CHARS_MOST = 8
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+\-.#]{1,32}\Z")
 _BACKTICKS = re.compile(r"`+")
 
-_parser = (
-    MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING})
-    .enable(["table", "strikethrough"])
-    .disable(["entity"])
-)
-# It compiles its rules when it is first used, which must not happen in two threads at once.
-_parser.parse("a")
+_parser = new_parser()
 
 
 def parse(markdown: str, table_columns: int) -> tuple[Block, ...]:
-    """The blocks of a text. Tables wider than `table_columns` become lists, others aligned code."""
+    """The blocks of a text. Tables wider than `table_columns` become lists, others aligned code.
+
+    A text that is too long or nests too deep is shown as it was written.
+    """
     source = _without_lone_surrogates(markdown)
-    env: dict[str, dict[str, dict[str, object]]] = {}
-    tokens = _parser.parse(source, env)
-    if any(token.level >= _NESTING - 1 for token in tokens):
+    env: dict[str, References] = {}
+    tokens = read_whole(_parser, source, env)
+    if tokens is None:
         return (Paragraph(source.strip("\n")),) if not is_blank(source) else ()
     flattener = _Flattener(table_columns)
     for child in SyntaxTreeNode(tokens).children:
         flattener.block(child)
-    for line in _unused_references(source, tokens, env):
+    for line in unused_references(source, tokens, env):
         flattener.emit(Paragraph(line, gap=False))
     return tuple(flattener.blocks)
 
@@ -50,24 +43,6 @@ def _without_lone_surrogates(text: str) -> str:
     if text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _unused_references(
-    source: str, tokens: list[Token], env: dict[str, dict[str, dict[str, object]]]
-) -> Iterator[str]:
-    """The link definitions nothing refers to: they would vanish, yet somebody wrote them."""
-    references = env.get("references", {})
-    used = {
-        str(token.attrs["href" if token.type == "link_open" else "src"])
-        for inline in tokens
-        for token in inline.children or ()
-        if token.type in ("link_open", "image")
-    }
-    lines = re.split(r"\r\n|\r|\n", source)
-    for reference in references.values():
-        where = reference.get("map")
-        if reference.get("href") not in used and isinstance(where, list):
-            yield " ".join(line.strip() for line in lines[where[0] : where[1]])
 
 
 def fence_for(text: str) -> int:

@@ -9,6 +9,9 @@ from trunkline.adapters.markup.blocks import PLAIN, Block, Code, Style, paragrap
 
 _BETWEEN = "  "
 
+_NAME_CHARS_MOST = 40
+"""Of a column's name, each time after the first that a list of rows says it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -60,17 +63,23 @@ def _as_list(table: Table) -> Iterator[Block]:
     """A row is its first cell in bold, then a line for each further cell, named by its column."""
     if not table.body:
         yield paragraph_of(_joined(table.head))
-    for row in table.body:
+    for number, row in enumerate(table.body):
         spans: list[tuple[str, Style]] = []
         for column, (name, cell) in enumerate(zip(table.head, row, strict=True)):
             if column:
                 spans.append(("\n• ", PLAIN))
             if column and name.text:
-                spans += [*name.spans, (": ", PLAIN)]
+                spans += [*(_shortened(name) if number else name.spans), (": ", PLAIN)]
             spans += cell.spans if column else _bold(cell)
         yield paragraph_of(
             (text.replace("\n", " ") if text != "\n• " else text, style) for text, style in spans
         )
+
+
+def _shortened(name: Cell) -> tuple[tuple[str, Style], ...]:
+    if len(name.text) > _NAME_CHARS_MOST:
+        return ((f"{name.text[:_NAME_CHARS_MOST]}…", PLAIN),)
+    return tuple((text, replace(style, link="")) for text, style in name.spans)
 
 
 def _bold(cell: Cell) -> list[tuple[str, Style]]:

@@ -1,10 +1,15 @@
 """Markdown for Telegram: plain text plus entities in UTF-16 units, so that nothing fails to parse there."""
 
-from collections.abc import Iterator
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 from trunkline.adapters.base import Chunk, Entity
 from trunkline.adapters.markup.blocks import Block, Code, Paragraph, Style
 from trunkline.adapters.markup.links import spell_out_links
+from trunkline.adapters.markup.marks import INVISIBLE
 from trunkline.adapters.markup.parse import parse
 from trunkline.adapters.markup.split import blank_line, split
 
@@ -17,6 +22,11 @@ ENTITIES_MOST = 100
 TABLE_COLUMNS = 42
 """What a phone shows of monospaced text without wrapping."""
 
+_MENTION = re.compile(r"(?<!\w)@(?=[A-Za-z]\w)")
+"""What the server makes a mention of, wherever it stands outside code and addresses."""
+_ADDRESS = re.compile(r"\w://|\w\.\w+/")
+_ADDRESS_CHARS = 300
+"""How far before a name the beginning of an address is looked for."""
 _SCHEMES = ("http://", "https://", "tg://")
 
 
@@ -49,7 +59,7 @@ class _Telegram:
             units = utf16_units(block.text)
             inner: tuple[Entity, ...] = (Entity("pre", 0, units, language=block.language or None),)
             return Chunk(block.text, _quoted(block, units, inner))
-        text, entities = _write_paragraph(block)
+        text, entities = _calling_nobody(*_write_paragraph(block))
         return Chunk(text, _quoted(block, utf16_units(text), entities))
 
 
@@ -77,6 +87,37 @@ def _write_paragraph(block: Paragraph) -> tuple[str, tuple[Entity, ...]]:
         at += utf16_units(written)
     entities += [_entity(kind, since, at, style) for kind, (since, style) in open_since.items()]
     return "".join(texts), tuple(sorted(entities, key=lambda one: (one.offset, -one.length)))
+
+
+def _calling_nobody(text: str, entities: tuple[Entity, ...]) -> tuple[str, tuple[Entity, ...]]:
+    """The same with every mention broken up: a model's words are to notify no member of a group."""
+    code = [(one.offset, one.offset + one.length) for one in entities if one.kind == "code"]
+    broken, marks, seen, units = [], [], 0, 0
+    for match in _MENTION.finditer(text):
+        units += utf16_units(text[seen : match.end()])
+        seen = match.end()
+        in_code = any(since <= units <= until for since, until in code)
+        if not in_code and not _in_address(text, match.start()):
+            broken.append(seen)
+            marks.append(units)
+    if not broken:
+        return text, entities
+    edges = (0, *broken, len(text))
+    whole = INVISIBLE.join(text[since:until] for since, until in pairwise(edges))
+    return whole, tuple(_moved(one, marks) for one in entities)
+
+
+def _in_address(text: str, at: int) -> bool:
+    words = text[max(at - _ADDRESS_CHARS, 0) : at].split()
+    return bool(words) and not text[at - 1].isspace() and _ADDRESS.search(words[-1]) is not None
+
+
+def _moved(entity: Entity, marks: Sequence[int]) -> Entity:
+    """Where an entity stands once a mark of one unit is put in at each of these offsets."""
+    since = entity.offset + bisect_left(marks, entity.offset + 1)
+    until = entity.offset + entity.length
+    until += bisect_left(marks, until)
+    return replace(entity, offset=since, length=until - since)
 
 
 def _kinds(style: Style) -> Iterator[tuple[str, Style]]:

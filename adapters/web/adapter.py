@@ -129,7 +129,7 @@ class WebAdapter:
         self._hub.put(thread, id, text, by_person=False, buttons=buttons)
 
     async def delete(self, to: ChatRef, message_id: str) -> None:
-        raise Rejected("the page keeps what it has shown")
+        self._hub.remove(_thread_of(to), message_id)
 
     async def typing(self, to: ChatRef, *, on: bool) -> None:
         thread = _thread_of(to)

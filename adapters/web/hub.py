@@ -73,6 +73,12 @@ class Hub:
         """Forgets a message that could not be delivered."""
         self._log(thread).entries.pop(id, None)
 
+    def remove(self, thread: str, id: str) -> None:
+        """Takes a message out, also one that another run has shown: pages load themselves anew."""
+        log = self._log(thread)
+        log.entries.pop(id, None)
+        log.forgotten_up_to = self._move(log)
+
     def knows(self, thread: str, id: str) -> bool:
         return id in self._log(thread).entries
 

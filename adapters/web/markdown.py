@@ -4,18 +4,16 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
+
+from trunkline.adapters.markup.grammar import References, new_parser, read_whole, unused_references
 
 _SAFE = ("http://", "https://", "mailto:")
 _OWN_FILE = re.compile(r"/c/[A-Za-z0-9_-]{1,64}/files/[0-9a-f]{64}/[^/?#]*\Z")
 _ADDRESS = re.compile(r"https?://[^\s<>\"']+[^\s<>\"'.,:;!?)\]，。；：！？）】》]")
 _LINK = '<a href="{}" target="_blank" rel="noopener noreferrer nofollow">{}</a>'
-_NESTING = 60
-_CHARS_MOST = 200_000
-"""A longer text is shown as it was written: drawing takes time in proportion."""
 
 
 class _Renderer(RendererHTML):
@@ -85,18 +83,14 @@ def _with_addresses(text: str) -> str:
     return "".join(out) + escape(text[at:])
 
 
-_markdown = (
-    MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": _NESTING}, renderer_cls=_Renderer)
-    .enable(["table", "strikethrough"])
-    .disable(["entity"])
-)
-# It compiles its rules when it is first used, which must not happen in two threads at once.
-_markdown.parse("a")
+_markdown = new_parser(_Renderer, breaks=True)
 
 
 def to_html(markdown: str) -> str:
     """Safe HTML of an answer: everything the model wrote is text, in our own elements."""
-    if len(markdown) > _CHARS_MOST:
+    env: dict[str, References] = {}
+    tokens = read_whole(_markdown, markdown, env)
+    if tokens is None:
         return _code(markdown, "")
-    html: str = _markdown.render(markdown, {})
-    return html
+    html: str = _markdown.renderer.render(tokens, _markdown.options, env)
+    return html + "".join(f"<p>{escape(line)}</p>\n" for line in unused_references(markdown, tokens, env))

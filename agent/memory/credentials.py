@@ -1,15 +1,17 @@
 """Finds credentials (API keys, tokens, private keys, passwords) in a text, and masks them.
 
-Patterns of our own for the published key shapes, and random-looking values beside a telling word. Every
-search starts from a literal and reads a bounded stretch, so the time is linear in the text.
+Patterns of our own for the published key shapes, and random-looking values beside a telling word. One pass
+finds the literals that all of them start from, and each reads a bounded stretch: the time is linear.
 """
 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, zip_longest
+
+from trunkline.agent.memory.needles import Needles, Places
 
 _MIN_RANDOM_CHARS = 16
 _MIN_WORD_PASSWORD_CHARS = 14
@@ -37,9 +39,8 @@ class _Shape:
 
 
 def _shape(kind: str, literal: str, rest: str) -> _Shape:
-    # Looking behind after the literal keeps the search for it fast, and a literal inside a word ends there.
-    alone = rf"(?<![A-Za-z0-9_]{re.escape(literal)})" if literal[0].isalnum() else ""
-    return _Shape(kind, literal, re.compile(re.escape(literal) + alone + rest))
+    alone = r"(?<![A-Za-z0-9_])" if literal[0].isalnum() else ""
+    return _Shape(kind, literal, re.compile(alone + re.escape(literal) + rest))
 
 
 _EDGE = r"(?![A-Za-z0-9])"
@@ -79,12 +80,11 @@ _SHAPES = (
     _shape("Notion token", "ntn_", r"[A-Za-z0-9]{30,60}"),
     _shape("Linear key", "lin_api_", r"[A-Za-z0-9]{30,60}"),
     _shape("age key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{40,80}"),
-    _shape("JSON web token", "eyJ", r"[\w-]{10,2000}\.eyJ[\w-]{10,4000}\.[\w-]{10,1000}"),
+    # The first part is read only from its beginning: from each of many it would be read again and again.
+    _shape("JSON web token", "eyJ", r"(?<![\w-]eyJ)[\w-]{10,2000}\.eyJ[\w-]{10,4000}\.[\w-]{10,1000}"),
     _shape("private key", "-----BEGIN ", r"(?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"),
     _shape("private key", "PuTTY-User-Key-File-", r"\d"),
 )
-_BLOCK_SHAPES = tuple(shape for shape in _SHAPES if shape.kind == "private key")
-_MIN_SHAPE_CHARS = 16
 _AFTER_BASIC_AUTH = re.compile(r"://([^\s:/@]{1,80}):([^\s:/@]{3,120})@")
 _TELEGRAM = re.compile(r":[\w-]{35}(?![\w-])")
 _TELEGRAM_BEFORE = re.compile(r"(?<!\w)\d{8,12}\Z")
@@ -128,21 +128,6 @@ TELLING_WORDS = (
         "wachtwoord",
     ),
 )
-# Few short searches decide whether the many words are looked for at all.
-_TELLING_STEMS = (
-    "pass",
-    "secret",
-    "token",
-    "key",
-    "credential",
-    "bearer",
-    "wort",
-    "senha",
-    "parola",
-    "wachtwoord",
-    "mot de",
-)
-_TELLING_STEMS_OF = {word: {stem for stem in _TELLING_STEMS if stem in word} for word in TELLING_WORDS}
 _WORDS_FOR_PASSWORDS = frozenset(TELLING_WORDS) - {
     *(
         "secret",
@@ -168,22 +153,35 @@ _GIVES_VALUE = re.compile(
     r"(?:now |still |currently )?[\"'’`“「『*]{0,3}(?P<value>[^\s\"'`“”「」『』,;，；。、]{4,300})"
 )
 _BARE_VALUE = re.compile(r"\s[\"'`]?(?P<value>[A-Za-z0-9+/=_.~-]{16,300})")
+_REACH_CHARS = 24
+_SCHEME = "://"
+SPOKEN = Needles(
+    (*TELLING_WORDS, *(shape.literal.lower() for shape in _SHAPES), _SCHEME, "system", "developer")
+)
+"""What the scan looks for in a text as it stands, in small letters; two words are for scan.py."""
+_LONG_I = "\u0130"
+"""The one capital that lowers to two characters."""
 
 
-def first_credential(text: str) -> Credential | None:
-    """Some credential in the text, found without looking for the others."""
-    return next(chain(_by_shape(text), _by_place(text), _by_word(text)), None)
+def in_small_letters(text: str) -> str:
+    """The text for SPOKEN, every character in its place."""
+    return text.replace(_LONG_I, "i").lower()
 
 
-def is_flooded(text: str) -> bool:
+def first_credential(text: str, spoken: Places | None = None) -> Credential | None:
+    """Some credential in the text, found without looking for the others. `spoken` is what SPOKEN finds."""
+    return next(_credentials(text, SPOKEN.places(in_small_letters(text)) if spoken is None else spoken), None)
+
+
+def is_flooded(text: str, spoken: Places) -> bool:
     """Whether a text speaks of secrets in too many places to look at each, as no honest one does."""
-    folded, allowed = text.lower(), MIN_TELLING_WORDS + len(text) // CHARS_A_TELLING_WORD
-    return sum(map(folded.count, _telling_words_in(folded))) > allowed
+    allowed = MIN_TELLING_WORDS + len(text) // CHARS_A_TELLING_WORD
+    return sum(len(spoken.get(word, ())) for word in TELLING_WORDS) > allowed
 
 
 def find_credentials(text: str) -> tuple[Credential, ...]:
     """Every credential in the text, in order, none overlapping another."""
-    found = sorted((*_by_shape(text), *_by_place(text), *_by_word(text)), key=lambda c: (c.start, -c.end))
+    found = sorted(_credentials(text, SPOKEN.places(in_small_letters(text))), key=lambda c: (c.start, -c.end))
     kept: list[Credential] = []
     for credential in found:
         if not kept or credential.start >= kept[-1].end:
@@ -201,13 +199,13 @@ def mask_credentials(text: str) -> str:
     return "".join((*pieces, text[position:]))
 
 
-def _by_shape(text: str) -> Iterator[Credential]:
-    shapes = _SHAPES if _has_long_word(text) else _BLOCK_SHAPES
-    narrow = text.encode("ascii", "replace")  # bytes are searched several times faster than wide characters
-    for shape in shapes:
-        if shape.literal.encode() not in narrow:
-            continue
-        for match in shape.pattern.finditer(text):
+def _credentials(text: str, spoken: Places) -> Iterator[Credential]:
+    return chain(_by_shape(text, spoken), _by_place(text, spoken), _by_word(text, spoken))
+
+
+def _by_shape(text: str, spoken: Places) -> Iterator[Credential]:
+    for shape in _SHAPES:
+        for match in _matches(shape, text, spoken.get(shape.literal.lower(), ())):
             start, end = match.span()
             if shape.kind == "private key":
                 end = _end_of_key_block(text, end)
@@ -216,8 +214,14 @@ def _by_shape(text: str) -> Iterator[Credential]:
             yield Credential(shape.kind, start, end)
 
 
-def _has_long_word(text: str) -> bool:
-    return max(map(len, text.split()), default=0) >= _MIN_SHAPE_CHARS
+def _matches(shape: _Shape, text: str, places: Sequence[int]) -> Iterator[re.Match[str]]:
+    """The shape where it begins at one of the places, none of them inside the one before."""
+    end = 0
+    for place in places:
+        match = shape.pattern.match(text, place) if place >= end else None
+        if match is not None:
+            end = match.end()
+            yield match
 
 
 def _end_of_key_block(text: str, position: int) -> int:
@@ -225,8 +229,8 @@ def _end_of_key_block(text: str, position: int) -> int:
     return position if closing < 0 else text.find("-----", closing + 9, closing + 80) + 5
 
 
-def _by_place(text: str) -> Iterator[Credential]:
-    if "://" in text and "@" in text:
+def _by_place(text: str, spoken: Places) -> Iterator[Credential]:
+    if _SCHEME in spoken and "@" in text:
         for match in _AFTER_BASIC_AUTH.finditer(text):
             if not _PLACEHOLDER.match(match[2]) and match[2].casefold() not in ("password", "pass", "secret"):
                 yield Credential("password in a URL", match.start(2), match.end(2))
@@ -240,31 +244,13 @@ def _by_place(text: str) -> Iterator[Credential]:
                 yield Credential(kind, match.start() - len(head[0]), match.end())
 
 
-def _by_word(text: str) -> Iterator[Credential]:
-    folded = text.lower()
-    if len(folded) != len(text):  # a few capitals lower to two characters; positions must stay true
-        folded = text
-    for word in _telling_words_in(folded):
-        position = folded.find(word)
-        while position >= 0:
-            after = position + len(word)
-            if not _repeats(folded, word, after):
-                yield from _value_after(text, word, after)
-            position = folded.find(word, after)
-
-
-def _telling_words_in(folded: str) -> Iterator[str]:
-    """The telling words that may be in a text; the others are not."""
-    narrow = folded.encode("ascii", "replace")
-    stems = {stem for stem in _TELLING_STEMS if stem.encode() in narrow}
+def _by_word(text: str, spoken: Places) -> Iterator[Credential]:
     for word in TELLING_WORDS:
-        if not (folded.isascii() if not word.isascii() else stems.isdisjoint(_TELLING_STEMS_OF[word])):
-            yield word
-
-
-def _repeats(folded: str, word: str, position: int) -> bool:
-    """Whether the word comes again within reach; its later place then finds the value."""
-    return folded.find(word, position, position + 24) >= 0
+        places = spoken.get(word, ())
+        for place, following in zip_longest(places, places[1:]):
+            # A word that comes again within reach leaves it to its later place to find the value.
+            if following is None or following > place + _REACH_CHARS:
+                yield from _value_after(text, word, place + len(word))
 
 
 def _value_after(text: str, word: str, position: int) -> Iterator[Credential]:

@@ -16,7 +16,7 @@ from trunkline.agent.memory.entries import (
     tidy,
 )
 from trunkline.agent.memory.outcomes import Failed, FailureKind
-from trunkline.agent.memory.scan import refusal, scan
+from trunkline.agent.memory.scan import refusal, scan, strip_invisible
 from trunkline.agent.ports import Action, Target
 from trunkline.agent.scope import RoomScope, Scope
 
@@ -67,7 +67,7 @@ def check_operations(
 def _check_content(target: Target, operation: Operation) -> Failed | None:
     if operation.action == "remove":
         return None
-    if not operation.content:
+    if not strip_invisible(operation.content).strip():
         return Failed(target, FailureKind.INVALID, outcomes.EMPTY_CONTENT)
     if holds_delimiter(operation.content):
         return Failed(target, FailureKind.INVALID, outcomes.HOLDS_DELIMITER)

@@ -6,15 +6,16 @@ are tables of their own (threat_english.py, threat_languages.py), credentials to
 
 import re
 import string
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from trunkline.agent.memory.credentials import first_credential, is_flooded
+from trunkline.agent.memory.credentials import SPOKEN, first_credential, in_small_letters, is_flooded
+from trunkline.agent.memory.needles import Needles, Places
+from trunkline.agent.memory.plain_text import compatible, single_spaced
 from trunkline.agent.memory.threat_english import ENGLISH
 from trunkline.agent.memory.threat_languages import CHINESE, OTHER_LANGUAGES
-from trunkline.agent.memory.threat_rules import Category, Severity
+from trunkline.agent.memory.threat_rules import Category, Rule, Severity
 
 MAX_SPAN_CHARS = 80
 MIN_TRIES = 3000
@@ -26,31 +27,41 @@ _LETTER_RUN = re.compile("[a-z]+")
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
-    """One anchor of a rule. A text that holds it has the word `gate` and all of `characters` in it.
+class _Anchor:
+    """Where a rule may begin, and what has to follow.
 
-    `tail` is what follows the anchor.
+    Beside a letter of `not_after` or `not_before` it is a part of other words; so it is `in_word` after a
+    letter or digit beyond ASCII.
     """
 
-    anchor: str
-    gate: str | None
-    characters: frozenset[str]
+    text: str
+    not_after: frozenset[str]
+    not_before: frozenset[str]
+    in_word: bool
     tail: re.Pattern[str]
 
 
-def _prepare(anchor: str, tail: re.Pattern[str]) -> _Search:
-    run = _LETTER_RUN.search(anchor) if anchor.isascii() else None
-    return _Search(anchor, run[0] if run else None, frozenset(anchor) - set(string.printable), tail)
+def _prepare(rule: Rule, anchor: str, tail: re.Pattern[str]) -> _Anchor:
+    if not anchor.isascii():
+        return _Anchor(anchor, frozenset(), frozenset(), rule.word_start, tail)
+    run = _LETTER_RUN.search(anchor)
+    opens, closes = run is not None and run.start() == 0, run is not None and run.end() == len(anchor)
+    not_after = _LETTERS_AND_DIGITS if rule.word_start else _LETTERS if opens else frozenset()
+    return _Anchor(anchor, not_after, _LETTERS if closes else frozenset(), False, tail)
 
 
-_COMPILED = tuple(
-    (rule, tuple(_prepare(*pair) for pair in rule.tails())) for rule in (*ENGLISH, *CHINESE, *OTHER_LANGUAGES)
+_LETTERS = frozenset(string.ascii_lowercase)
+_LETTERS_AND_DIGITS = _LETTERS.union(string.digits)
+_RULES = tuple(
+    (rule, tuple(_prepare(rule, *pair) for pair in rule.tails()))
+    for rule in (*ENGLISH, *CHINESE, *OTHER_LANGUAGES)
 )
-_GATES = frozenset(
-    search.gate.encode() for _, searches in _COMPILED for search in searches if search.gate is not None
+# Single characters that a rule requires are asked for when it comes to that: they stand everywhere.
+_NEEDLES = Needles(
+    word
+    for rule, anchors in _RULES
+    for word in (*(anchor.text for anchor in anchors), *(one for one in rule.requires if len(one) > 1))
 )
-_LETTERS = frozenset(letter.encode() for letter in string.ascii_lowercase)
-_ONLY_LETTERS = bytes(byte if 97 <= byte <= 122 else 32 for byte in range(256))
 
 _TAGS = "\U000e0000-\U000e007f"
 _INVISIBLE = (
@@ -59,7 +70,8 @@ _INVISIBLE = (
 )
 _ANY_INVISIBLE = re.compile(f"[{_INVISIBLE}]")
 _ALL_INVISIBLE = re.compile(f"[{_INVISIBLE}]+")
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
+# Half of a character is no text either, and can't be stored.
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 # The three flags that Unicode makes of tag characters: England, Scotland, Wales.
 _TAG_FLAG = re.compile(
     "\U0001f3f4\U000e0067\U000e0062"
@@ -74,10 +86,14 @@ _NEVER_NEEDED = re.compile(
 )
 _BIDI_CONTROL = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _TAG = re.compile(f"[{_TAGS}]")
-_SELECTOR_RUN = re.compile(
-    "[\ufe00-\ufe0f]{2,}|[\U000e0100-\U000e01ef]{2,}"
+_SELECTOR_RUN = re.compile("[\ufe00-\ufe0f]{2,}")
+_ANY_SELECTOR_RUN = re.compile(
+    f"{_SELECTOR_RUN.pattern}|[\U000e0100-\U000e01ef]{{2,}}"
     "|(?:^|[^\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
 )
+_FLAG = "\U0001f3f4"
+_COMMON_INVISIBLE = ("\u200c", "\u200d", "\ufe0f")
+_HIGH_INVISIBLE = re.compile("[\U000e0000-\U000e01ef]")
 _INVISIBLE_RUN = re.compile("[\u200b-\u200f\u2060-\u2064\u3164\ufeff\u115f\u1160\uffa0\u180e]{4,}")
 _LATIN = "A-Za-z0-9\u00c0-\u024f\uff21-\uff5a"
 _INSIDE_WORD = re.compile(
@@ -91,20 +107,17 @@ _SECTION_LINE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _NO_SEPARATORS = str.maketrans("", "", " ._*|-")
-_MIN_SPACED_LETTERS = 5
-_MAX_REPLACED_KINDS = 12
-# Beyond them it is quicker to normalise the text than to find what changes in it.
-MAX_KINDS = 3000
-MAX_MARKS = 30
-# Two Arabic honorifics are one character each that stands for a whole phrase; no rule has their words.
-LONG_LIGATURES = ("\ufdfa", "\ufdfb")
+_LETTERS_ONLY = (
+    bytes(120 if chr(byte).isalpha() or chr(byte) == "?" else 32 for byte in range(128)) + b"x" * 128
+)
+_SPELT_OUT = b" x x x "
+"""Three letters apart in a text of which each letter, and each character beyond ASCII, is an x."""
+_BESIDE = (
+    bytes(97 if chr(byte).isalpha() else byte if chr(byte) == "?" else 32 for byte in range(128)) + b" " * 128
+)
 _MIXED_SCRIPT = re.compile("[a-z][\u0370-\u03ff\u0400-\u04ff]|[\u0370-\u03ff\u0400-\u04ff][a-z]")
 # Greek and Cyrillic letters that look like Latin ones; used only on texts that mix scripts within a word.
 _LOOKALIKES = dict(zip("аеорсухіјѕһԁԛԝгпктвнмαενορτυικχβ", "aeopcyxijshdqwrnktbhmaevoptuikxb", strict=True))
-# What a text's characters are asked for.
-_TELLING_CHARACTERS = frozenset(_LOOKALIKES).union(
-    *(search.characters for _, searches in _COMPILED for search in searches)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +137,26 @@ def scan(text: str, least: Severity = Severity.MEDIUM) -> Finding | None:
 
 def find_threats(text: str) -> Iterator[Finding]:
     """Each kind of threat in the text, hidden characters first, at most one per rule; lazily."""
-    if is_flooded(text):
+    spoken = SPOKEN.sparse_places(in_small_letters(text))
+    if spoken is None or is_flooded(text, spoken):
         yield _finding(Category.FLOOD, Severity.HIGH, text)
         return
-    credential = first_credential(text)
+    credential = first_credential(text, spoken)
     if credential is not None:
         # The value itself is what must not travel, so only its kind is shown.
         yield Finding(Category.CREDENTIAL, Severity.HIGH, credential.kind)
-    yield from _find_hidden(text)
-    line = _SECTION_LINE.search(text)
+    control = _CONTROL.search(text)
+    if control is not None:
+        yield _finding(Category.HIDDEN_TEXT, Severity.HIGH, control[0])
+    if not text.isascii() and _ANY_INVISIBLE.search(text) is not None:
+        yield from _find_hidden(text)
+        text = strip_invisible(text)
+    composed = compatible(text)
+    may_open_section = "system" in spoken or "developer" in spoken or composed != text
+    line = _SECTION_LINE.search(composed) if may_open_section else None
     if line is not None:
         yield _finding(Category.ROLE, Severity.HIGH, line[0])
-    for plain in _plain_forms(text):
+    for plain in _plain_forms(composed.casefold()):
         yield from _apply_rules(plain)
 
 
@@ -155,7 +176,11 @@ def refusal(finding: Finding) -> str:
 
 def strip_invisible(text: str) -> str:
     """The text without characters that have no shape of their own."""
-    return text if text.isascii() else _ALL_INVISIBLE.sub("", text)
+    if text.isascii():
+        return text
+    for character in _COMMON_INVISIBLE:
+        text = text.replace(character, "")
+    return _ALL_INVISIBLE.sub("", text)
 
 
 def clean_invisible(text: str) -> str:
@@ -177,71 +202,48 @@ def _is_unseen(character: str) -> bool:
 
 
 def _find_hidden(text: str) -> Iterator[Finding]:
-    control = _CONTROL.search(text)
-    if control is not None:
-        yield _finding(Category.HIDDEN_TEXT, Severity.HIGH, control[0])
-    if text.isascii() or _ANY_INVISIBLE.search(text) is None:
-        return
-    body = _TAG_FLAG.sub("", text.removeprefix("\ufeff"))
-    for pattern in (_TAG, _BIDI_CONTROL, _SELECTOR_RUN, _INVISIBLE_RUN, _INSIDE_WORD):
-        match = pattern.search(body)
-        if match is not None:
-            yield _finding(Category.HIDDEN_TEXT, Severity.HIGH, match[0])
-            return
+    body = text.removeprefix("\ufeff")
+    if _FLAG in body:
+        body = _TAG_FLAG.sub("", body)
+    high = _HIGH_INVISIBLE.search(body) is not None
+    first = (_TAG, _BIDI_CONTROL, _ANY_SELECTOR_RUN) if high else (_BIDI_CONTROL, _SELECTOR_RUN)
+    patterns = (*first, _INVISIBLE_RUN, _INSIDE_WORD)
+    found = next(filter(None, (pattern.search(body) for pattern in patterns)), None)
+    if found is not None:
+        yield _finding(Category.HIDDEN_TEXT, Severity.HIGH, found[0])
 
 
-def _plain_forms(text: str) -> Iterator["_Plain"]:
-    folded = _compatible(strip_invisible(text)).casefold()
-    plain = _Plain.of(" ".join(folded.split()))
+def _plain_forms(folded: str) -> Iterator["_Plain"]:
+    """The text, composed and in small letters, and then without the ways to hide words from the rules."""
+    plain = _Plain.of(single_spaced(folded))
     yield plain
-    if plain.single_letters >= _MIN_SPACED_LETTERS:
+    open_text, hides = folded, 0
+    if _SPELT_OUT in b" " + _narrow(folded).translate(_LETTERS_ONLY) + b" ":
         # Words spelt letter by letter lie two spaces or a line apart, so the text with its spaces is read.
-        closed, count = _SPACED_LETTERS.subn(_close_up, folded, _tries(folded))
-        if count:
-            yield replace(_Plain.of(" ".join(closed.split())), is_flooded=count >= _tries(folded))
-    mixed = 0 if plain.characters.isdisjoint(_LOOKALIKES) else _count_mixed(plain.text)
-    if mixed >= _tries(plain.text):
-        yield replace(plain, is_flooded=True)
-    elif mixed:
-        yield _Plain.of(
-            _replace_all(plain.text, {c: _LOOKALIKES[c] for c in plain.characters & _LOOKALIKES.keys()})
-        )
+        open_text, hides = _SPACED_LETTERS.subn(_close_up, folded, _tries(folded))
+    mixed = _count_mixed(open_text)
+    if max(hides, mixed) >= _tries(folded):
+        yield replace(plain, places=None)
+    elif hides or mixed:
+        yield _Plain.of(single_spaced(_replace_all(open_text, _LOOKALIKES) if mixed else open_text))
 
 
 def _count_mixed(text: str) -> int:
     """How often Latin letters stand beside Greek or Cyrillic ones, as far as it matters."""
+    beside = b"" if text.isascii() else _narrow(text).translate(_BESIDE)
+    if b"a?" not in beside and b"?a" not in beside:
+        return 0
+    if not any(character in text for character in _LOOKALIKES):
+        return 0
     return sum(1 for _ in islice(_MIXED_SCRIPT.finditer(text), _tries(text)))
+
+
+def _narrow(text: str) -> bytes:
+    return text.encode("ascii", "replace")
 
 
 def _close_up(match: re.Match[str]) -> str:
     return match[0].translate(_NO_SEPARATORS)
-
-
-def _compatible(text: str) -> str:
-    """NFKC, in linear time and with little growth; a text with few kinds of characters to change is quick."""
-    if text.isascii():
-        return text
-    for ligature in LONG_LIGATURES:
-        text = text.replace(ligature, " ")
-    kinds = set(text)
-    marks = "".join(filter(unicodedata.combining, kinds))
-    if marks:
-        # A long run of marks takes quadratic time to put in order, and no script needs one.
-        text = re.sub(f"([{marks}]{{{MAX_MARKS}}})[{marks}]+", r"\1", text)
-    if len(kinds) > MAX_KINDS:
-        return unicodedata.normalize("NFKC", text)
-    changing = {c: n for c in kinds if (n := unicodedata.normalize("NFKC", c)) != c}
-    if len(changing) > _MAX_REPLACED_KINDS:
-        return unicodedata.normalize("NFKC", text)
-    text = _replace_all(text, changing)
-    composes = (
-        marks or any(map(_is_jamo, kinds)) or any(map(unicodedata.combining, "".join(changing.values())))
-    )
-    return unicodedata.normalize("NFC", text) if composes else text
-
-
-def _is_jamo(character: str) -> bool:
-    return "\u1100" <= character <= "\u11ff"
 
 
 def _replace_all(text: str, replacements: Mapping[str, str]) -> str:
@@ -253,37 +255,26 @@ def _replace_all(text: str, replacements: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Plain:
-    """A text as the rules see it, with those words and characters in it that rules begin with.
+    """A text as the rules see it, with the places of the words that they begin with or require.
 
-    `required` remembers what was looked for; `is_flooded` says that only a part of it was made plain.
+    Without places it is a flood of such words. `required` remembers which single characters were found.
     """
 
     text: str
-    gates: frozenset[str]
-    single_letters: int
-    characters: frozenset[str]
+    places: Places | None
     required: dict[str, bool] = field(default_factory=dict)
-    is_flooded: bool = False
 
     @classmethod
     def of(cls, text: str) -> "_Plain":
-        words = text.encode("ascii", "replace").translate(_ONLY_LETTERS).split()
-        gates = frozenset(word.decode("ascii") for word in _GATES.intersection(words))
-        characters = frozenset() if text.isascii() else _TELLING_CHARACTERS.intersection(text)
-        return cls(text, gates, len(_LETTERS.intersection(words)), characters)
+        return cls(text, _NEEDLES.sparse_places(text))
 
-    def may_hold(self, search: _Search) -> bool:
-        if search.gate is not None and search.gate not in self.gates:
-            return False
-        return search.characters <= self.characters
+    def holds_any(self, required: Sequence[str], places: Places) -> bool:
+        return any(word in places if len(word) > 1 else self._holds(word) for word in required)
 
-    def holds_any(self, required: Sequence[str]) -> bool:
-        for word in required:
-            if word not in self.required:
-                self.required[word] = word in self.text
-            if self.required[word]:
-                return True
-        return False
+    def _holds(self, character: str) -> bool:
+        if character not in self.required:
+            self.required[character] = character in self.text
+        return self.required[character]
 
 
 @dataclass(slots=True)
@@ -298,17 +289,16 @@ def _tries(text: str) -> int:
 
 
 def _apply_rules(plain: _Plain) -> Iterator[Finding]:
-    if plain.is_flooded:
+    if plain.places is None:
         yield _finding(Category.FLOOD, Severity.HIGH, plain.text)
         return
     budget = _Budget(_tries(plain.text))
-    for rule, searches in _COMPILED:
-        possible = [search for search in searches if plain.may_hold(search)]
-        if not possible or (rule.requires and not plain.holds_any(rule.requires)):
+    for rule, anchors in _RULES:
+        possible = [anchor for anchor in anchors if anchor.text in plain.places]
+        if not possible or (rule.requires and not plain.holds_any(rule.requires, plain.places)):
             continue
-        found = next(
-            filter(None, (_search(plain.text, search, rule.word_start, budget) for search in possible)), None
-        )
+        searches = (_search(plain.text, plain.places[anchor.text], anchor, budget) for anchor in possible)
+        found = next(filter(None, searches), None)
         if found is not None:
             yield _finding(rule.category, rule.severity, found)
         if budget.left <= 0:
@@ -316,19 +306,18 @@ def _apply_rules(plain: _Plain) -> Iterator[Finding]:
             return
 
 
-def _search(plain: str, search: _Search, word_start: bool, budget: _Budget) -> str | None:
-    anchor = search.anchor
-    start = plain.find(anchor)
-    while start >= 0 and budget.left > 0:
+def _search(plain: str, places: Sequence[int], anchor: _Anchor, budget: _Budget) -> str | None:
+    for place in places:
+        end = place + len(anchor.text)
+        before = plain[place - 1] if place else " "
+        if before in anchor.not_after or (anchor.in_word and before.isalnum() and not before.isascii()):
+            continue
+        if anchor.not_before and plain[end : end + 1] in anchor.not_before:
+            continue
+        if budget.left <= 0:
+            return None
         budget.left -= 1
-        end = start + len(anchor)
-        match = search.tail.match(plain, end)
+        match = anchor.tail.match(plain, end)
         if match is not None:
-            inside_word = (
-                start > 0 and plain[start - 1].isalnum() and plain[start - 1].isascii() == anchor.isascii()
-            )
-            if not (word_start and inside_word):
-                return plain[start : match.end()]
-            end = match.end()
-        start = plain.find(anchor, max(end, start + 1))
+            return plain[place : match.end()]
     return None

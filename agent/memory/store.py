@@ -294,7 +294,8 @@ def _replace_file(path: Path, content: bytes) -> None:
     except FileNotFoundError:
         mode = 0o600
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        temporary.unlink(missing_ok=True)  # left by a crash; anything else there must not be written through
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content)
             file.flush()
             os.fchmod(file.fileno(), mode)

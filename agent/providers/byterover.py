@@ -11,7 +11,6 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from trunkline.agent.memory.scan import clean_invisible
 from trunkline.agent.providers.base import (
     CompletedTurn,
     Conversation,
@@ -27,12 +26,12 @@ from trunkline.agent.providers.base import (
     QuietHooks,
     Recalled,
     bank_of,
-    document_id,
 )
 from trunkline.agent.providers.byterover_cli import Brv
 from trunkline.agent.providers.byterover_tools import byterover_tools
 from trunkline.agent.providers.byterover_tree import NOTES, TURNS, Trees, disk_reported
-from trunkline.agent.scope import RoomScope, Scope
+from trunkline.agent.providers.remote import as_dated_transcript, entry_id, turn_id
+from trunkline.agent.scope import Scope
 from trunkline.agent.tools.base import Tool
 
 T = TypeVar("T")
@@ -96,7 +95,7 @@ class ByteRover(QuietHooks):
     async def sync(self, turn: CompletedTurn, scope: Scope) -> None:
         if self._options.send_turns:
             bank = self._bank(scope)
-            text = as_transcript(turn, in_room=isinstance(scope, RoomScope))
+            text = f"{as_dated_transcript(turn, scope)}\n"
             await _on_disk(lambda: self._trees.write(bank, _turn_id(bank, turn.key), text))
 
     async def on_memory_write(self, write: MemoryWrite, scope: Scope) -> str:
@@ -106,7 +105,7 @@ class ByteRover(QuietHooks):
     def _mirror(self, bank: str, write: MemoryWrite) -> str:
         new_id = ""
         if write.after:
-            new_id = f"{NOTES}/{document_id(bank, f'entry-{write.key}')}"
+            new_id = f"{NOTES}/{entry_id(bank, write)}"
             self._trees.write(bank, new_id, write.after)
         old = [write.remote_id] if write.remote_id else []
         if not old and write.before:
@@ -143,15 +142,8 @@ async def _on_disk(work: Callable[[], T]) -> T:
         return await asyncio.to_thread(work)
 
 
-def as_transcript(turn: CompletedTurn, *, in_room: bool) -> str:
-    """The turn's text as it is kept: when, who said what, nothing hidden in it."""
-    user, assistant = (clean_invisible(text).strip() for text in (turn.user, turn.assistant))
-    speaker = f"account {turn.author}" if in_room else "user"
-    return f"{turn.created:%Y-%m-%d}\n\n{speaker}: {user}\n\nassistant: {assistant}\n"
-
-
 def _turn_id(bank: str, key: str) -> str:
-    return f"{TURNS}/{document_id(bank, f'turn-{key}')}"
+    return f"{TURNS}/{turn_id(bank, key)}"
 
 
 def make(setup: ProviderSetup[ByteRoverOptions]) -> MemoryProvider:

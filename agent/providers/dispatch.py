@@ -6,6 +6,7 @@ fused here, and fenced by the caller.
 
 import asyncio
 import logging
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -39,6 +40,9 @@ PREFETCH_TIMEOUT_S = 3.0
 LATE_S = 20.0
 """So long a late answer is waited for beside the turn; then its call is ended."""
 LATE_KEPT = 256
+PASSAGES = 60
+PASSAGE_CHARS = 10_000
+"""Of what one provider recalls so many passages are looked at, of each so much."""
 QUERY_CHARS = 4_000
 PARALLEL_PREFETCHES = 16
 """Of one provider; a turn that finds so many running goes on without it."""
@@ -49,6 +53,7 @@ STOP_S = 2.0
 
 NOT_NOW = "{name} does not answer at present. Go on without it, and don't call it again in this turn."
 FAILED = "{name} could not do this ({reason}). Go on without it."
+_ID = re.compile(r"(^|_)ids?$")
 HOLDS_CREDENTIAL = (
     "Refused: the text holds a credential ({kind}). Never store the value; store where it is kept instead."
 )
@@ -74,6 +79,10 @@ class Gate(Protocol):
 
     async def refusal(self, scope: Scope, session: str, *, writes: bool) -> str | None:
         """Why a provider's tool may not run now, as a sentence for the model; None when it may."""
+        ...
+
+    async def banks(self, scope: Scope) -> Sequence[Scope]:
+        """The scope and those of people joined with its person, but what is being erased whole."""
         ...
 
 
@@ -292,13 +301,13 @@ class Dispatcher:
             line.failed(found)
             return ()
         line.succeeded()
-        return tuple(clean(one.text) for one in found)
+        return _texts(found)
 
     def _keep_late(self, key: _LateKey, version: int, call: asyncio.Task[tuple[Recalled, ...] | str]) -> None:
         found = () if call.cancelled() else call.result()
         if isinstance(found, str) or not found or not key[2]:
             return
-        self._late[key] = _Late(version, tuple(clean(one.text) for one in found))
+        self._late[key] = _Late(version, _texts(found))
         while len(self._late) > LATE_KEPT:
             self._late.popitem(last=False)
 
@@ -311,22 +320,46 @@ class Dispatcher:
             refusal = None if credential is None else HOLDS_CREDENTIAL.format(kind=credential.kind)
         if refusal is not None:
             return ToolResult(refusal, is_error=True)
-        name = line.provider.name
         if not line.breaker.admits():
-            return ToolResult(NOT_NOW.format(name=name), is_error=True)
+            return ToolResult(NOT_NOW.format(name=line.provider.name), is_error=True)
+        scopes: Sequence[Scope] = (context.scope,)
+        if tool.read_only or _names_what_is_kept(arguments):
+            scopes = await self._gate.banks(context.scope)
+        if not scopes:
+            return ToolResult(NOT_NOW.format(name=line.provider.name), is_error=True)
+        results = await asyncio.gather(
+            *(self._call_in(line, tool, arguments, replace(context, scope=scope)) for scope in scopes)
+        )
+        told = [one for one in results if not one.is_error] or results[:1]
+        text = "\n".join(one.content for one in told)
+        return replace(told[0], content=disarm(clean_invisible(text)))
+
+    async def _call_in(
+        self, line: _Line, tool: Tool[Any], arguments: BaseModel, context: ToolContext
+    ) -> ToolResult:
+        """The tool in one bank."""
         try:
             result = await self._guarded(line, tool.run(arguments, context), tool.timeout_s)
         except ProviderError as error:
             if not isinstance(error, ProviderRefused):
                 line.failed(str(error))
-            return ToolResult(FAILED.format(name=name, reason=error), is_error=True)
+            return ToolResult(FAILED.format(name=line.provider.name, reason=error), is_error=True)
         line.succeeded()
-        return replace(result, content=disarm(clean_invisible(result.content)))
+        return result
 
 
 def sendable(text: str) -> str:
     """A text as it may leave the machine: well formed, without the credentials in it."""
     return mask_credentials(clean(text))
+
+
+def _texts(found: Sequence[Recalled]) -> tuple[str, ...]:
+    return tuple(clean(one.text[:PASSAGE_CHARS]) for one in found[:PASSAGES])
+
+
+def _names_what_is_kept(arguments: BaseModel) -> bool:
+    """Whether a call changes what is kept by its number, which is in one bank only, wherever that is."""
+    return any(value and _ID.search(name) for name, value in arguments)
 
 
 def _place_of(scope: Scope) -> str:

@@ -20,6 +20,7 @@ def fuse(
     passage says already.
     """
     in_prompt = {squeeze(entry) for entry in known}
+    ranked = [[text for text in passages if not states(text, withheld)] for passages in ranked]
     scores: dict[str, float] = {}
     texts: dict[str, str] = {}
     for passages in ranked:
@@ -33,7 +34,7 @@ def fuse(
         text = texts[key]
         if not key or key in in_prompt or any(key in squeeze(other) for other in kept):
             continue
-        if states(text, withheld) or len(text) > left_chars:
+        if len(text) > left_chars:
             continue
         kept.append(text)
         left_chars -= len(text) + 2

@@ -8,9 +8,8 @@ the document is not deleted, since its facts would come after.
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from trunkline.agent.memory.scan import clean_invisible
 from trunkline.agent.providers.base import (
     CompletedTurn,
     Conversation,
@@ -24,14 +23,19 @@ from trunkline.agent.providers.base import (
     ProviderKind,
     ProviderOptions,
     ProviderSetup,
-    QuietHooks,
     Recalled,
     Secret,
-    bank_of,
-    document_id,
 )
 from trunkline.agent.providers.hindsight_tools import hindsight_tools
 from trunkline.agent.providers.hindsight_values import Budget, Found, Wire
+from trunkline.agent.providers.remote import (
+    NEEDS_KEY,
+    Address,
+    RemoteProvider,
+    as_transcript,
+    entry_id,
+    turn_id,
+)
 from trunkline.agent.providers.texts import same, states
 from trunkline.agent.scope import RoomScope, Scope
 from trunkline.agent.tools.base import Tool
@@ -53,43 +57,22 @@ SAID = "A turn of a conversation between {whom} and their assistant."
 NOTED = "An entry of the assistant's own notes about {whom}."
 
 
-def _without_slash(value: object) -> object:
-    return value.rstrip("/") if isinstance(value, str) else value
-
-
 class HindsightOptions(ProviderOptions):
     """`recall_budget` is how much the server searches before each turn: more is better, and slower."""
 
-    base_url: Annotated[str, BeforeValidator(_without_slash), Field(pattern=r"^https?://[^\s/]+")] = CLOUD
+    base_url: Address = CLOUD
     recall_budget: Budget = "low"
     recall_tokens: Annotated[int, Field(ge=100, le=16_000)] = 1_500
     send_turns: bool = True
 
 
-class HindsightProvider(QuietHooks):
-    """The provider over the vendor's API. `wire` is None where a key is needed and none is set."""
+class HindsightProvider(RemoteProvider[Wire, HindsightOptions]):
+    """The provider over the vendor's API, which is asked for facts and observations."""
 
     name = "hindsight"
 
-    def __init__(self, wire: Wire | None, options: HindsightOptions) -> None:
-        self._maybe_wire = wire
-        self._options = options
-
-    @property
-    def _wire(self) -> Wire:
-        assert self._maybe_wire is not None, "asked without a key"
-        return self._maybe_wire
-
-    def available(self) -> tuple[str, ...]:
-        return () if self._maybe_wire is not None else (f"{KEY_NAME} is not set, which {CLOUD} needs.",)
-
-    async def check(self) -> None:
-        await self._wire.check()
-
-    def tools(self) -> tuple[Tool[Any], ...]:
-        if self._maybe_wire is None:
-            return ()
-        return hindsight_tools(self._wire, self._bank, _mission, LOOK_FOR_TOKENS)
+    def _tools_over(self, wire: Wire) -> tuple[Tool[Any], ...]:
+        return hindsight_tools(wire, self._bank, _mission, LOOK_FOR_TOKENS)
 
     async def prefetch(self, query: str, conversation: Conversation, scope: Scope) -> tuple[Recalled, ...]:
         found = await self._wire.recall(
@@ -106,8 +89,8 @@ class HindsightProvider(QuietHooks):
         bank = self._bank(scope)
         await self._wire.retain(
             bank,
-            _turn_id(bank, turn.key),
-            as_transcript(turn, in_room=isinstance(scope, RoomScope)),
+            turn_id(bank, turn.key),
+            as_transcript(turn, scope),
             mission=_mission(scope),
             context=SAID.format(whom=_whom(scope)),
             date=turn.created,
@@ -117,7 +100,7 @@ class HindsightProvider(QuietHooks):
     async def on_memory_write(self, write: MemoryWrite, scope: Scope) -> str:
         bank, new_id = self._bank(scope), ""
         if write.after:
-            new_id = document_id(bank, f"entry-{write.key}")
+            new_id = entry_id(bank, write)
             await self._wire.retain(
                 bank,
                 new_id,
@@ -148,16 +131,9 @@ class HindsightProvider(QuietHooks):
     async def count(self, scope: Scope) -> int | None:
         return await self._wire.count_documents(self._bank(scope))
 
-    async def stop(self) -> None:
-        if self._maybe_wire is not None:
-            await self._maybe_wire.aclose()
-
-    def _bank(self, scope: Scope) -> str:
-        return bank_of(scope, self._options.namespace)
-
     async def _forget_fact(self, bank: str, fact: ForgetFact) -> Forgotten:
         """First the documents, with all that was drawn from them; then observations that still say it."""
-        documents = {*fact.remote_ids, *(_turn_id(bank, turn) for turn in fact.turns)}
+        documents = {*fact.remote_ids, *(turn_id(bank, turn) for turn in fact.turns)}
         for wording in fact.wordings:
             holding = await self._wire.documents_with(bank, _core(wording))
             documents.update(one for one, text in holding.items() if states(text, (wording,)))
@@ -190,17 +166,6 @@ class HindsightProvider(QuietHooks):
             raise ProviderDown("Hindsight is still at work on what is to be deleted", TRY_AGAIN_S)
 
 
-def as_transcript(turn: CompletedTurn, *, in_room: bool) -> str:
-    """The turn's text as it is sent: who said what, nothing hidden in it."""
-    user, assistant = (clean_invisible(text).strip() for text in (turn.user, turn.assistant))
-    speaker = f"account {turn.author}" if in_room else "user"
-    return f"{speaker}: {user}\n\nassistant: {assistant}"
-
-
-def _turn_id(bank: str, key: str) -> str:
-    return document_id(bank, f"turn-{key}")
-
-
 def _core(wording: str) -> str:
     """What stands of it within a longer sentence, too."""
     return wording.strip().rstrip(".!?。！？") or wording
@@ -220,7 +185,7 @@ def make(setup: ProviderSetup[HindsightOptions]) -> MemoryProvider:
     options, key = setup.options, setup.secrets.get(KEY_NAME, "")
     lacks_key = not key and options.base_url == CLOUD
     wire = None if lacks_key else HindsightWire(options.base_url, key, options.timeout_s)
-    return HindsightProvider(wire, options)
+    return HindsightProvider(wire, options, NEEDS_KEY.format(key=KEY_NAME, cloud=CLOUD))
 
 
 KIND = ProviderKind(

@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from trunkline.agent.providers.base import (
     CompletedTurn,
@@ -26,10 +26,8 @@ from trunkline.agent.providers.base import (
     ProviderKind,
     ProviderOptions,
     ProviderSetup,
-    QuietHooks,
     Recalled,
     Secret,
-    bank_of,
 )
 from trunkline.agent.providers.honcho_conclusions import (
     LOOK_FOR,
@@ -42,6 +40,7 @@ from trunkline.agent.providers.honcho_reader import Manner, Reader
 from trunkline.agent.providers.honcho_tools import honcho_tools
 from trunkline.agent.providers.honcho_turns import Turns
 from trunkline.agent.providers.honcho_values import Conclusion, Level, Message, Place, Wire
+from trunkline.agent.providers.remote import NEEDS_KEY, Address, RemoteProvider
 from trunkline.agent.providers.texts import says, states
 from trunkline.agent.scope import RoomScope, Scope
 from trunkline.agent.tools.base import Tool
@@ -52,17 +51,13 @@ TRY_AGAIN_S = 3.0
 AT_WORK = "Honcho is still at work on the deletion"
 
 
-def _without_slash(value: object) -> object:
-    return value.rstrip("/") if isinstance(value, str) else value
-
-
 class HonchoOptions(ProviderOptions):
     """`depth` is the number of passes of a reading, `read_every` how many turns one lasts; 0 makes none.
 
     `cold_wait_s` is how long the first turn with somebody waits for a reading, beside the search.
     """
 
-    base_url: Annotated[str, BeforeValidator(_without_slash), Field(pattern=r"^https?://[^\s/]+")] = CLOUD
+    base_url: Address = CLOUD
     depth: Annotated[int, Field(ge=1, le=3)] = 1
     reasoning_level: Level = "low"
     read_every: Annotated[int, Field(ge=0, le=100)] = 1
@@ -73,14 +68,13 @@ class HonchoOptions(ProviderOptions):
     send_turns: bool = True
 
 
-class HonchoProvider(QuietHooks):
+class HonchoProvider(RemoteProvider[Wire, HonchoOptions]):
     """The provider over the vendor's API. `wire` is None where a key is needed and none is set."""
 
     name = "honcho"
 
-    def __init__(self, wire: Wire | None, options: HonchoOptions) -> None:
-        self._maybe_wire = wire
-        self._options = options
+    def __init__(self, wire: Wire | None, options: HonchoOptions, missing: str = "") -> None:
+        super().__init__(wire, options, missing)
         if wire is not None:
             self._turns = Turns(wire)
             manner = Manner(options.depth, options.reasoning_level, options.read_words)
@@ -88,21 +82,8 @@ class HonchoProvider(QuietHooks):
         self._tried: set[Place] = set()
         self._ended: Counter[Place] = Counter()
 
-    @property
-    def _wire(self) -> Wire:
-        assert self._maybe_wire is not None, "asked without a key"
-        return self._maybe_wire
-
-    def available(self) -> tuple[str, ...]:
-        return () if self._maybe_wire is not None else (f"{KEY_NAME} is not set, which {CLOUD} needs.",)
-
-    async def check(self) -> None:
-        await self._wire.check()
-
-    def tools(self) -> tuple[Tool[Any], ...]:
-        if self._maybe_wire is None:
-            return ()
-        return honcho_tools(self._wire, self._place, self._reader.drop, self._options.reasoning_level)
+    def _tools_over(self, wire: Wire) -> tuple[Tool[Any], ...]:
+        return honcho_tools(wire, self._place, self._reader.drop, self._options.reasoning_level)
 
     async def prefetch(self, query: str, conversation: Conversation, scope: Scope) -> tuple[Recalled, ...]:
         place, limit = self._place(scope), self._options.recall_limit
@@ -155,13 +136,9 @@ class HonchoProvider(QuietHooks):
         place = self._place(scope)
         return await self._wire.count_conclusions(place) if await self._wire.workspace_exists(place) else 0
 
-    async def stop(self) -> None:
-        if self._maybe_wire is not None:
-            await self._maybe_wire.aclose()
-
     def _place(self, scope: Scope) -> Place:
         peer = "room" if isinstance(scope, RoomScope) else "user"
-        return Place(bank_of(scope, self._options.namespace), peer)
+        return Place(self._bank(scope), peer)
 
     async def _search(self, place: Place, query: str, limit: int) -> tuple[list[Conclusion], list[Message]]:
         try:
@@ -178,9 +155,8 @@ class HonchoProvider(QuietHooks):
         if known or not self._options.read_every:
             return
         self._tried.add(place)
-        with suppress(
-            ProviderError, TimeoutError
-        ):  # the search has its answer, and the next reading will tell
+        # The search has its answer, and the next reading will tell.
+        with suppress(ProviderError, TimeoutError):
             async with asyncio.timeout(self._options.cold_wait_s):
                 await self._reader.read(place, session)
 
@@ -226,7 +202,7 @@ def make(setup: ProviderSetup[HonchoOptions]) -> MemoryProvider:
     options, key = setup.options, setup.secrets.get(KEY_NAME, "")
     lacks_key = not key and options.base_url == CLOUD
     wire = None if lacks_key else HonchoWire(options.base_url, key, options.timeout_s, options.ask_timeout_s)
-    return HonchoProvider(wire, options)
+    return HonchoProvider(wire, options, NEEDS_KEY.format(key=KEY_NAME, cloud=CLOUD))
 
 
 KIND = ProviderKind(

@@ -7,9 +7,9 @@ and the old one is deleted, which also deletes what was concluded from it.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trunkline.agent.memory.scan import clean_invisible
 from trunkline.agent.providers.base import CompletedTurn, digest, document_id
 from trunkline.agent.providers.honcho_values import ASSISTANT, Message, Place, Wire
+from trunkline.agent.providers.remote import said_in
 
 MESSAGE_CHARS = 20_000
 """The vendor takes 25,000 characters in a message."""
@@ -64,7 +64,7 @@ class Turns:
 
 def as_messages(turn: CompletedTurn, peer: str, *, in_room: bool) -> list[Message]:
     """What was said, in pieces that the vendor takes; in rooms with who said it, nothing hidden in it."""
-    user, assistant = (clean_invisible(text).strip() for text in (turn.user, turn.assistant))
+    user, assistant = said_in(turn)
     said = f"[account {turn.author}] {user}" if in_room else user
     return [
         Message(speaker, text[start : start + MESSAGE_CHARS], turn.key, turn.created, number)

@@ -7,9 +7,8 @@ person said is kept as it is.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from trunkline.agent.memory.scan import clean_invisible
 from trunkline.agent.providers.base import (
     CompletedTurn,
     Conversation,
@@ -23,14 +22,12 @@ from trunkline.agent.providers.base import (
     ProviderKind,
     ProviderOptions,
     ProviderSetup,
-    QuietHooks,
     Recalled,
     Secret,
-    bank_of,
-    document_id,
 )
 from trunkline.agent.providers.mem0_tools import mem0_tools
 from trunkline.agent.providers.mem0_values import Role, Wire
+from trunkline.agent.providers.remote import Address, RemoteProvider, entry_id, said_in, turn_id
 from trunkline.agent.providers.texts import same, says
 from trunkline.agent.scope import RoomScope, Scope
 from trunkline.agent.tools.base import Tool
@@ -39,13 +36,6 @@ KEY_NAME = "MEM0_API_KEY"
 EMBEDDER_KEY_NAME = "MEM0_EMBEDDER_KEY"
 LOOK_FOR = 50
 TRY_AGAIN_S = 3.0
-
-
-def _without_slash(value: object) -> object:
-    return value.rstrip("/") if isinstance(value, str) else value
-
-
-Address = Annotated[str, BeforeValidator(_without_slash), Field(pattern=r"^https?://[^\s/]+")]
 
 
 class Mem0Options(ProviderOptions):
@@ -62,29 +52,13 @@ class Mem0Options(ProviderOptions):
     send_turns: bool = True
 
 
-class Mem0Provider(QuietHooks):
-    """The provider over the hosted API or the engine. `wire` may be None; `missing` then says why."""
+class Mem0Provider(RemoteProvider[Wire, Mem0Options]):
+    """The provider over the hosted API or the engine."""
 
     name = "mem0"
 
-    def __init__(self, wire: Wire | None, options: Mem0Options, missing: str = "") -> None:
-        self._maybe_wire = wire
-        self._options = options
-        self._missing = missing
-
-    @property
-    def _wire(self) -> Wire:
-        assert self._maybe_wire is not None, "asked without being set up"
-        return self._maybe_wire
-
-    def available(self) -> tuple[str, ...]:
-        return () if self._maybe_wire is not None else (self._missing,)
-
-    async def check(self) -> None:
-        await self._wire.check()
-
-    def tools(self) -> tuple[Tool[Any], ...]:
-        return () if self._maybe_wire is None else mem0_tools(self._wire, self._bank)
+    def _tools_over(self, wire: Wire) -> tuple[Tool[Any], ...]:
+        return mem0_tools(wire, self._bank)
 
     async def prefetch(self, query: str, conversation: Conversation, scope: Scope) -> tuple[Recalled, ...]:
         found = await self._wire.search(self._bank(scope), query, self._options.recall_limit)
@@ -94,14 +68,14 @@ class Mem0Provider(QuietHooks):
         if not self._options.send_turns:
             return
         bank = self._bank(scope)
-        key, said = _turn_key(bank, turn.key), as_said(turn, in_room=isinstance(scope, RoomScope))
+        key, said = turn_id(bank, turn.key), as_said(turn, in_room=isinstance(scope, RoomScope))
         if said and not await self._wire.with_key(bank, key):
             await self._wire.add(bank, key, said, as_it_is=False, date=turn.created)
 
     async def on_memory_write(self, write: MemoryWrite, scope: Scope) -> str:
         bank, new = self._bank(scope), ""
         if write.after:
-            new = document_id(bank, f"entry-{write.key}")
+            new = entry_id(bank, write)
             if not await self._wire.with_key(bank, new):
                 await self._wire.add(bank, new, [("user", write.after)], as_it_is=True)
         if write.remote_id:
@@ -128,17 +102,10 @@ class Mem0Provider(QuietHooks):
     async def count(self, scope: Scope) -> int | None:
         return await self._wire.count(self._bank(scope))
 
-    async def stop(self) -> None:
-        if self._maybe_wire is not None:
-            await self._maybe_wire.aclose()
-
-    def _bank(self, scope: Scope) -> str:
-        return bank_of(scope, self._options.namespace)
-
     async def _forget_fact(self, bank: str, fact: ForgetFact) -> Forgotten:
         """What was made of it, and whatever else says it, in these words or in nearly these."""
         removed = 0
-        for key in (*fact.remote_ids, *(_turn_key(bank, turn) for turn in fact.turns)):
+        for key in (*fact.remote_ids, *(turn_id(bank, turn) for turn in fact.turns)):
             removed += await self._delete_by_key(bank, key)
         for wording in fact.wordings:
             for one in await self._wire.search(bank, wording, LOOK_FOR):
@@ -153,17 +120,13 @@ class Mem0Provider(QuietHooks):
 
 def as_said(turn: CompletedTurn, *, in_room: bool) -> list[tuple[Role, str]]:
     """The turn's texts as they are sent: in rooms with who spoke, nothing hidden in them."""
-    user, assistant = (clean_invisible(text).strip() for text in (turn.user, turn.assistant))
+    user, assistant = said_in(turn)
     said: list[tuple[Role, str]] = []
     if user:
         said.append(("user", f"[account {turn.author}] {user}" if in_room else user))
     if assistant:
         said.append(("assistant", assistant))
     return said
-
-
-def _turn_key(bank: str, key: str) -> str:
-    return document_id(bank, f"turn-{key}")
 
 
 def make(setup: ProviderSetup[Mem0Options]) -> MemoryProvider:

@@ -80,7 +80,7 @@ class Mem0Cloud:
             answer = await self._api.search(
                 query[:QUERY_CHARS], filters={"user_id": bank}, top_k=limit, threshold=0.0
             )
-            return [_memory(one) for one in answer["results"]]
+            return [_memory(one) for one in answer["results"] if one.get("user_id", bank) == bank]
 
     async def with_key(self, bank: str, key: str) -> list[Memory]:
         filters = {"AND": [{"user_id": bank}, {"metadata": {KEY: key}}]}

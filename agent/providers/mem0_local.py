@@ -217,6 +217,8 @@ def _translated() -> Iterator[None]:
         raise ProviderDown(f"the embedder does not answer ({type(error).__name__})") from error
     except (ValueError, OSError) as error:
         raise ProviderDown(f"Mem0's store failed ({type(error).__name__})") from error
+    except (AttributeError, TypeError, LookupError) as error:  # the SDK takes a page for an answer, too
+        raise ProviderDown("the embedder answered with something unknown") from error
 
 
 def _listed(engine: Any, filters: dict[str, str]) -> list[Memory]:

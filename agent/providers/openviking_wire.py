@@ -184,10 +184,12 @@ class OpenVikingWire:
 
 
 async def _refuse(answer: httpx.Response) -> None:
-    """The SDK drops the status of an answer; these are told apart by it."""
+    """What the SDK lets pass: it drops the status of an answer, and takes a page for one."""
     status = answer.status_code
     if status in LOCKED_STATUSES or status in RETRIED_STATUSES or status >= 500:
         raise failure_of(status, answer.headers.get("Retry-After"))
+    if "json" not in answer.headers.get("Content-Type", ""):
+        raise ProviderDown("OpenViking answered with something that is no JSON")
 
 
 @contextmanager

@@ -7,9 +7,8 @@ and has no call that erases those.
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from trunkline.agent.memory.scan import clean_invisible
 from trunkline.agent.providers.base import (
     CompletedTurn,
     Conversation,
@@ -22,16 +21,21 @@ from trunkline.agent.providers.base import (
     ProviderKind,
     ProviderOptions,
     ProviderSetup,
-    QuietHooks,
     Recalled,
     Secret,
-    bank_of,
-    document_id,
+)
+from trunkline.agent.providers.remote import (
+    NEEDS_KEY,
+    Address,
+    RemoteProvider,
+    as_transcript,
+    entry_id,
+    turn_id,
 )
 from trunkline.agent.providers.retaindb_tools import retaindb_tools
 from trunkline.agent.providers.retaindb_wire import RetainDbWire
 from trunkline.agent.providers.texts import same, states
-from trunkline.agent.scope import RoomScope, Scope
+from trunkline.agent.scope import Scope
 from trunkline.agent.tools.base import Tool
 
 KEY_NAME = "RETAINDB_API_KEY"
@@ -47,40 +51,21 @@ MARKED_ONLY = (
 STILL_THERE = "RetainDB was asked to delete it and still gives it back: delete the project in its console."
 
 
-def _without_slash(value: object) -> object:
-    return value.rstrip("/") if isinstance(value, str) else value
-
-
 class RetainDbOptions(ProviderOptions):
     """`base_url` may be a server of one's own."""
 
-    base_url: Annotated[str, BeforeValidator(_without_slash), Field(pattern=r"^https?://[^\s/]+")] = CLOUD
+    base_url: Address = CLOUD
     recall_limit: Annotated[int, Field(ge=1, le=50)] = 8
     send_turns: bool = True
 
 
-class RetainDb(QuietHooks):
-    """The provider over the vendor's API. `wire` is None where the hosted service lacks a key."""
+class RetainDb(RemoteProvider[RetainDbWire, RetainDbOptions]):
+    """The provider over the vendor's API, hosted or one's own."""
 
     name = "retaindb"
 
-    def __init__(self, wire: RetainDbWire | None, options: RetainDbOptions) -> None:
-        self._maybe_wire = wire
-        self._options = options
-
-    @property
-    def _wire(self) -> RetainDbWire:
-        assert self._maybe_wire is not None, "asked without a key"
-        return self._maybe_wire
-
-    def available(self) -> tuple[str, ...]:
-        return () if self._maybe_wire is not None else (f"{KEY_NAME} is not set, which {CLOUD} needs.",)
-
-    async def check(self) -> None:
-        await self._wire.check()
-
-    def tools(self) -> tuple[Tool[Any], ...]:
-        return () if self._maybe_wire is None else retaindb_tools(self._wire, self._bank)
+    def _tools_over(self, wire: RetainDbWire) -> tuple[Tool[Any], ...]:
+        return retaindb_tools(wire, self._bank)
 
     async def prefetch(self, query: str, conversation: Conversation, scope: Scope) -> tuple[Recalled, ...]:
         found = await self._wire.search(self._bank(scope), query, self._options.recall_limit)
@@ -90,18 +75,19 @@ class RetainDb(QuietHooks):
         if not self._options.send_turns:
             return
         bank = self._bank(scope)
-        name = _turn_name(bank, turn.key)
-        for number, part in enumerate(parts_of(turn, in_room=isinstance(scope, RoomScope))):
+        name = turn_id(bank, turn.key)
+        for number, part in enumerate(parts_of(turn, scope)):
             await self._wire.keep(bank, f"{name}-{number}", part, "event", session=name)
 
     async def on_memory_write(self, write: MemoryWrite, scope: Scope) -> str:
         """The old text goes first: the service may take a new one like it for the same."""
-        bank, key = self._bank(scope), document_id(self._bank(scope), f"entry-{write.key}")
+        bank, key = self._bank(scope), entry_id(self._bank(scope), write)
         old = [write.remote_id] if write.remote_id else []
         if not old and write.before:
             found = await self._wire.search(bank, write.before, LOOK_FOR)
             old = [one.id for one in found if same(one.text, write.before)]
-        if await self._wire.delete(old):
+        await self._wire.delete(old)
+        if write.before or write.remote_id:  # also of what an earlier attempt deleted
             await self._wire.purge(bank)
         return await self._wire.keep(bank, key, write.after, "factual") if write.after else ""
 
@@ -123,15 +109,8 @@ class RetainDb(QuietHooks):
     async def count(self, scope: Scope) -> int | None:
         return len(await self._wire.listed(self._bank(scope)))
 
-    async def stop(self) -> None:
-        if self._maybe_wire is not None:
-            await self._maybe_wire.aclose()
-
-    def _bank(self, scope: Scope) -> str:
-        return bank_of(scope, self._options.namespace)
-
     async def _forget_fact(self, bank: str, fact: ForgetFact) -> Forgotten:
-        turns = {_turn_name(bank, turn) for turn in fact.turns}
+        turns = {turn_id(bank, turn) for turn in fact.turns}
         known = await self._wire.listed(bank)
         for turn in sorted(turns):
             known |= await self._wire.listed(bank, session=turn)
@@ -139,7 +118,7 @@ class RetainDb(QuietHooks):
             known |= {one.id: one for one in await self._wire.search(bank, wording, LOOK_FOR)}
         said = {one.id for one in known.values() if one.session in turns or states(one.text, fact.wordings)}
         deleted = await self._wire.delete(sorted(said.union(fact.remote_ids) - {""}))
-        purged = not deleted or await self._wire.purge(bank)
+        purged = await self._wire.purge(bank) or not deleted
         for wording in fact.wordings:
             found = await self._wire.search(bank, wording, LOOK_FOR)
             if any(states(one.text, (wording,)) for one in found):
@@ -147,23 +126,17 @@ class RetainDb(QuietHooks):
         return Forgotten(deleted, "" if purged else MARKED_ONLY)
 
 
-def parts_of(turn: CompletedTurn, *, in_room: bool) -> list[str]:
-    """The turn's texts as they are kept: who said what, nothing hidden in it, no part over the limit."""
-    user, assistant = (clean_invisible(text).strip() for text in (turn.user, turn.assistant))
-    speaker = f"account {turn.author}" if in_room else "user"
-    whole = f"{speaker}: {user}\n\nassistant: {assistant}"
+def parts_of(turn: CompletedTurn, scope: Scope) -> list[str]:
+    """The turn's text as it is kept: no part over the limit."""
+    whole = as_transcript(turn, scope)
     return [whole[at : at + PART_CHARS] for at in range(0, len(whole), PART_CHARS)]
-
-
-def _turn_name(bank: str, key: str) -> str:
-    return document_id(bank, f"turn-{key}")
 
 
 def make(setup: ProviderSetup[RetainDbOptions]) -> MemoryProvider:
     options, key = setup.options, setup.secrets.get(KEY_NAME, "")
     lacks_key = not key and options.base_url == CLOUD
     wire = None if lacks_key else RetainDbWire(options.base_url, key, options.timeout_s)
-    return RetainDb(wire, options)
+    return RetainDb(wire, options, NEEDS_KEY.format(key=KEY_NAME, cloud=CLOUD))
 
 
 KIND = ProviderKind(

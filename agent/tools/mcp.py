@@ -9,16 +9,15 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import httpx2
 import mcp_types
 from mcp.client.client import Client
-from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
@@ -28,17 +27,18 @@ from trunkline.agent.recall import disarm
 from trunkline.agent.stream_text import clean
 from trunkline.agent.tools.base import Tool, ToolContext, ToolResult
 from trunkline.agent.tools.given_schema import BadSchema, arguments_of, values_of
+from trunkline.agent.tools.mcp_http import CONNECT_S, http_transport
 from trunkline.agent.tools.mcp_stdio import process_transport
 
 logger = logging.getLogger(__name__)
 
-CONNECT_S, READ_S = 30.0, 300.0
 WAIT_S = 3.0
 """A call waits so long for a server that is being connected."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 STEADY_S = 60.0
 """After so long a connection that is lost counts as the first failure."""
 RELIST_S = 5.0
+LISTEN_AGAIN_S = 60.0
 MOST_TOOLS, MOST_PAGES = 64, 16
 DESCRIPTION_CHARS = 1_500
 RESULT_CHARS = 60_000
@@ -157,9 +157,30 @@ class McpConnection:
                     async with asyncio.timeout(CONNECT_S):
                         await self._list(client)
 
-            listing = group.create_task(relist(), name="tool server's list")
+            tasks = [
+                group.create_task(relist(), name="tool server's list"),
+                group.create_task(self._listen(client), name="tool server's changes"),
+            ]
             await self._lost.wait()
-            listing.cancel()
+            for task in tasks:
+                task.cancel()
+
+    async def _listen(self, client: Client) -> None:
+        """Has the list read anew when a server of the newer protocol says that it has changed.
+
+        Those of the older one say so unasked, see `_hear`.
+        """
+        while True:
+            try:
+                async with client.listen(tools_list_changed=True) as changes:
+                    self._relist.set()  # what changed until now was not heard
+                    async for _ in changes:
+                        self._relist.set()
+            except (ListenNotSupportedError, MCPError):
+                return
+            except (SubscriptionLost, TimeoutError):
+                logger.debug("tool server's changes are asked for again: %s", self.spec.name)
+            await asyncio.sleep(LISTEN_AGAIN_S)
 
     def _make_client(self) -> Client:
         return Client(
@@ -174,7 +195,7 @@ class McpConnection:
         spec = self.spec
         if spec.command:
             return process_transport(spec.command, spec.args, spec.env or {}, self._note_lost)
-        return _http_transport(spec.url, spec.headers or {})
+        return http_transport(spec.url, spec.headers or {})
 
     def _note_lost(self, reason: str) -> None:
         if not self._lost.is_set():
@@ -313,15 +334,6 @@ def _render(block: mcp_types.ContentBlock) -> str:
         case mcp_types.EmbeddedResource(resource=resource):
             return f"[a file that can't be shown: {str(resource.uri)[:500]}]"
     return "[something that can't be shown]"
-
-
-@asynccontextmanager
-async def _http_transport(url: str, headers: Mapping[str, str]) -> AsyncGenerator[Any]:
-    async with (
-        httpx2.AsyncClient(headers=dict(headers), timeout=httpx2.Timeout(CONNECT_S, read=READ_S)) as http,
-        streamable_http_client(url, http_client=http) as streams,
-    ):
-        yield streams
 
 
 def _words(error: BaseException) -> str:

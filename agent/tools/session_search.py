@@ -4,7 +4,7 @@ What may be seen is the port's work, by scope. The texts of replies are made in 
 summaries in session_search_summary.py.
 """
 
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -82,7 +82,9 @@ class SearchArguments(BaseModel):
     ] = None
     summarize: Annotated[bool, Field(description="False returns the matching lines alone.")] = True
     session_id: Annotated[str | None, Field(description="A conversation from an earlier result.")] = None
-    around_message_id: Annotated[int | None, Field(description="A message of that conversation.")] = None
+    around_message_id: Annotated[
+        int | None, Field(ge=0, lt=1 << 63, description="A message of that conversation.")
+    ] = None
     window: Annotated[
         int | None, Field(ge=1, description="Messages on each side: default 5, at most 20.")
     ] = None
@@ -195,16 +197,22 @@ def _parse_roles(role_filter: str | None) -> tuple[Role, ...]:
 
 
 def _parse_time(text: str | None, name: Literal["since", "until"], now: datetime) -> datetime | None:
-    """A day or time as the person means it: in their zone unless it names one; `until` includes its day."""
+    """A day or time as the person means it: in their zone unless it names one; `until` includes its day.
+
+    None, no limit, also for one at the end of all time.
+    """
     if text is None:
         return None
     try:
         moment = datetime.fromisoformat(text.strip())
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=now.tzinfo)
+        whole_day = len(text.strip()) <= len("2026-05-03") and moment.time() == time.min
+        moment = moment + timedelta(days=1) if whole_day and name == "until" else moment
+        return moment.astimezone(UTC)
+    except OverflowError:
+        return None
     except ValueError:
         raise BadRequest(
             f"{name} is a day or time such as 2026-05-03 or 2026-05-03T14:00, not '{text[:40]}'."
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=now.tzinfo)
-    whole_day = len(text.strip()) <= len("2026-05-03") and moment.time() == time.min
-    return moment + timedelta(days=1) if whole_day and name == "until" else moment

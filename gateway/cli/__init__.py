@@ -9,7 +9,6 @@ import typer
 from typer.core import TyperGroup
 
 from trunkline.gateway.cli.failure import ExitCode, Failure
-from trunkline.gateway.cli.owner import act_as_owner
 
 COMMANDS = {
     "setup": "Answer a few questions; may be run again at any time.",
@@ -78,7 +77,6 @@ def _if_loaded(module: str, name: str) -> Any:
 def main() -> None:
     os.umask(0o077)  # what people said is for the owner of the home folder only
     try:
-        act_as_owner()
         app()
     except Failure as failure:
         print(failure, file=sys.stderr)  # noqa: T201

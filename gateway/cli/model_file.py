@@ -29,19 +29,24 @@ async def model_file_served(config: Config) -> AsyncIterator[Config]:
         yield config
         return
     first: asyncio.Future[ServedModel] = asyncio.get_running_loop().create_future()
-    async with asyncio.TaskGroup() as group:
-        keeper = group.create_task(_keep(file, context_tokens, first), name="model server")
-        try:
-            served = await first
-        except LocalModelFailed as failed:
-            sys.stderr.write(f"{failed}\n")
-            yield config
-            return
-        choice = config.model.model_copy(update={"name": served.model, "base_url": served.base_url})
-        try:
-            yield config.model_copy(update={"model": choice})
-        finally:
-            keeper.cancel()
+    try:
+        async with asyncio.TaskGroup() as group:
+            keeper = group.create_task(_keep(file, context_tokens, first), name="model server")
+            try:
+                served = await first
+                choice = config.model.model_copy(update={"name": served.model, "base_url": served.base_url})
+                config = config.model_copy(update={"model": choice})
+            except LocalModelFailed as failed:
+                sys.stderr.write(f"{failed}\n")
+            try:
+                yield config
+            finally:
+                keeper.cancel()
+    except BaseExceptionGroup as raised:
+        # What a command says of itself must reach its caller as it was raised.
+        if len(raised.exceptions) == 1:
+            raise raised.exceptions[0] from None
+        raise
 
 
 async def _keep(file: Path, context_tokens: int, first: "asyncio.Future[ServedModel]") -> None:

@@ -13,7 +13,8 @@ from rich.table import Table
 
 from trunkline.agent.scope import PersonId, PersonScope
 from trunkline.gateway.cli.failure import ExitCode, Failure
-from trunkline.gateway.config import Config, home, load_config
+from trunkline.gateway.cli.owner import act_as_owner
+from trunkline.gateway.config import Config, home, home_path, load_config
 from trunkline.gateway.config_faults import ConfigError
 from trunkline.gateway.program import program
 
@@ -22,11 +23,14 @@ Value = TypeVar("Value")
 
 
 def home_folder() -> Path:
+    """The home folder, made if missing; from here on root acts as its owner."""
+    act_as_owner(home_path())
     return _or_exit(home)
 
 
 def loaded_config() -> Config:
-    return _or_exit(lambda: load_config(home()))
+    folder = home_folder()
+    return _or_exit(lambda: load_config(folder))
 
 
 def person_scope(config: Config, person: str | None) -> PersonScope:

@@ -7,14 +7,12 @@ from pathlib import Path
 from trunkline.gateway.cli.failure import ExitCode, Failure
 
 
-def act_as_owner() -> None:
-    """Gives up root's rights for those of the home folder's owner, so that nothing in it becomes root's.
+def act_as_owner(folder: Path) -> None:
+    """Gives up root's rights for those of a home folder's owner, so that nothing in it becomes root's.
 
     A memory that root has written is one that the service can't read. Raises Failure where that user can't
     read the program, or root may not become them.
     """
-    named = os.environ.get("TRUNKLINE_HOME")
-    folder = Path(named).expanduser() if named else Path.home() / ".trunkline"
     if os.geteuid() != 0 or not folder.is_dir() or folder.stat().st_uid == 0:
         return
     owner = folder.stat()

@@ -185,7 +185,7 @@ def export(slug: Slug, file: Annotated[Path, typer.Argument(help="A new ZIP file
     async def work(house: OpenHouse) -> int:
         await house.database.read(lambda c: _known(c, slug))
         scope = PersonScope(PersonId(slug))
-        return await export_person(house.database, house.memory, belongings(house), scope, file)
+        return await export_person(house.database, house.memory, belongings(house), scope, file, house.files)
 
     try:
         conversations = _run(work)

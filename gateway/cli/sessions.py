@@ -121,6 +121,8 @@ def search(
     print_rows(
         ("id", "last", "platform", "title", "excerpt"), rows, as_json=as_json, none="Nothing was found."
     )
+    if outcome.relaxed:
+        typer.echo("Not all of the words were found together.", err=True)
     if outcome.degraded:
         typer.echo(f"The search index lacks messages; `{program()} db reindex` mends it.", err=True)
 

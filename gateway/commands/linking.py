@@ -1,9 +1,12 @@
 """`/link` and `/unlink`: a person brings their own accounts together, and takes one out again."""
 
+from collections.abc import Sequence
+
 from sqlalchemy import Connection
 
 from trunkline.agent.memory.outcomes import Failed
 from trunkline.agent.memory.snapshot import MemorySnapshot
+from trunkline.agent.scope import AccountId
 from trunkline.gateway import joining, linking
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.registry import CommandContext
@@ -12,8 +15,8 @@ from trunkline.gateway.joining import Choice, TooLong
 from trunkline.gateway.linking import NO, YES, Join, describe_account, shown_name
 from trunkline.gateway.sentences import say
 from trunkline.gateway.sentences_memory import as_written
-from trunkline.gateway.state import codes, links, people
-from trunkline.gateway.state.records import Account
+from trunkline.gateway.state import codes, erasure, links, people
+from trunkline.gateway.state.records import Account, Person, SessionKey
 
 HERE = frozenset({"here", "this", "这里"})
 CHOICES: dict[str, Choice] = {"keep 1": "1", "keep 2": "2"}
@@ -49,7 +52,9 @@ async def _answer(context: CommandContext, yes: bool, choice: Choice) -> str:
     )
     if not isinstance(told, Join):
         return told or say("link_nothing", language)
+    under_way = await _under_way(context, told.gone)
     joined = await joining.join(house.database, house.memory, house.belongings, told, choice)
+    await _stop_lost(context, told.gone, under_way)
     match joined:
         case Failed():
             return say("link_failed", language)
@@ -72,11 +77,13 @@ async def _undo(context: CommandContext) -> str:
     latest = await house.database.read(lambda c: links.latest_alias(c, person.id))
     if latest is None:
         return say("link_undo_none", context.language)
+    under_way = await _under_way(context, person)
     parted = await joining.part(
         house.database, house.memory, house.belongings, latest.slug, context.account.id
     )
     if parted is None:
         return say("link_undo_none", context.language)
+    await _stop_lost(context, person, under_way)
     parts = [say("parted", context.language, name=shown_name(parted.person))]
     parts += [say("parted_lost", context.language, count=parted.lost)] if parted.lost else []
     return " ".join(parts)
@@ -84,13 +91,41 @@ async def _undo(context: CommandContext) -> str:
 
 async def unlink(context: CommandContext) -> str:
     """Takes one account away from its person; without a name, says which there are."""
-    return await context.house.database.write(lambda c: _unlink(c, context))
-
-
-def _unlink(connection: Connection, context: CommandContext) -> str:
-    person, language = context.account.person, context.language
+    person = context.account.person
     if person is None:
-        return say("unlink_alone", language)
+        return say("unlink_alone", context.language)
+    under_way = await _under_way(context, person)
+    told = await context.house.database.write(lambda c: _unlink(c, context, person))
+    await _stop_lost(context, person, under_way)
+    return told
+
+
+async def _under_way(context: CommandContext, person: Person) -> Sequence[tuple[AccountId, SessionKey]]:
+    """The answers being written in a person's direct chats, by account."""
+
+    def find(connection: Connection) -> list[tuple[AccountId, SessionKey]]:
+        return [
+            (one.id, key)
+            for one in people.accounts_of(connection, person.id)
+            for key in erasure.running(connection, [one], direct_only=True)
+        ]
+
+    return await context.house.database.read(find)
+
+
+async def _stop_lost(
+    context: CommandContext, person: Person, under_way: Sequence[tuple[AccountId, SessionKey]]
+) -> None:
+    """Ends the answers to accounts that are the person's no more; what they were to is answered anew."""
+    owned = await context.house.database.read(lambda c: people.accounts_of(c, person.id))
+    left = {account for account, _ in under_way}.difference(one.id for one in owned)
+    for account, key in under_way:
+        if account in left:
+            context.house.turns.stop(key)
+
+
+def _unlink(connection: Connection, context: CommandContext, person: Person) -> str:
+    language = context.language
     owned = [one for one in people.accounts_of(connection, person.id) if one.platform not in LOCAL_PLATFORMS]
     chosen = _chosen(owned, context)
     if len(chosen) != 1:

@@ -18,11 +18,21 @@ from trunkline.agent.scope import PersonScope
 from trunkline.gateway import memory_approval
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.registry import CommandContext, Erased
-from trunkline.gateway.memory_control import MAX_UNDO, ORDER, Fact, Facts, MemoryControl, find, search
+from trunkline.gateway.memory_control import (
+    MAX_UNDO,
+    ORDER,
+    Fact,
+    Facts,
+    Forgotten,
+    MemoryControl,
+    find,
+    number_in,
+    search,
+)
 from trunkline.gateway.sentences import describe_day, describe_place, say
 from trunkline.gateway.sentences_memory import as_written
 from trunkline.gateway.skills import skills_that_tell
-from trunkline.gateway.state.forgetting import Fact as Forgotten
+from trunkline.gateway.state import forgetting
 from trunkline.gateway.state.held import HeldWrite
 from trunkline.gateway.state.records import scope_of
 
@@ -95,10 +105,16 @@ async def run(context: CommandContext) -> str:
     scope = scope_of(context.account, context.room)
     if not isinstance(scope, PersonScope):
         return say("private_elsewhere", context.language)
-    word, _, rest = context.argument.strip().partition(" ")
+    word, rest = _split(context.argument)
     chosen = ACTIONS.get(word.casefold() or "list")
     desk = Desk(context, scope)
-    return desk.say("usage") if chosen is None else await chosen(desk, rest.strip())
+    return desk.say("usage") if chosen is None else await chosen(desk, rest)
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The first word, and what follows it on whatever line."""
+    word, *rest = text.split(maxsplit=1) or [""]
+    return word, "".join(rest).strip()
 
 
 async def _list(desk: Desk, _: str) -> str:
@@ -143,11 +159,11 @@ async def _search(desk: Desk, words: str) -> str:
 
 
 async def _add(desk: Desk, rest: str) -> str:
-    word, _, text = rest.partition(" ")
+    word, text = _split(rest)
     target = TARGETS.get(word)  # in lower case only: an entry may well begin with the word User
     if target is None:
         target, text = "user" if desk.context.house.memory.limits.allows("user") else "memory", rest
-    if not text.strip():
+    if not text:
         return desk.say("add_what")
     text = desk.context.house.mask(text)
     outcome = await desk.control.write(target, Operation("add", content=text))
@@ -155,8 +171,8 @@ async def _add(desk: Desk, rest: str) -> str:
 
 
 async def _edit(desk: Desk, rest: str) -> str:
-    number, _, text = rest.partition(" ")
-    if not number.isdecimal() or not text.strip():
+    number, text = _split(rest)
+    if number_in(number) is None or not text:
         return desk.say("edit_what")
     found = find((await desk.control.facts()).known, number)
     if not found:
@@ -170,7 +186,7 @@ async def _edit(desk: Desk, rest: str) -> str:
 async def _forget(desk: Desk, rest: str) -> str:
     words, transcript = rest, False
     first, _, last = rest.rpartition(" ")
-    if last.casefold() == TRANSCRIPT and first.strip().isdecimal():
+    if last.casefold() == TRANSCRIPT and number_in(first.strip()) is not None:
         words, transcript = first.strip(), True
     if not words:
         return desk.say("forget_what")
@@ -188,16 +204,27 @@ async def _forget(desk: Desk, rest: str) -> str:
     if done.failed is not None:
         return desk.failure(done.failed)
     parts = [desk.say("forgotten")]  # without its words: they would stand in the chat and the outbox again
-    if done.redacted:
-        parts.append(desk.say("redacted", count=done.redacted))
-    if done.lines:
-        parts.append(desk.say("forget_offer", count=done.lines, number=found[0].number))
-    if desk.context.house.skills is not None:
-        named = await skills_that_tell(desk.context.house.skills, desk.scope, Forgotten((found[0].text,)))
-        parts += [desk.say("forget_skills", names=", ".join(f"`{name}`" for name in named))] if named else []
+    parts += await _still_said(desk, found[0], done)
     erased = await desk.context.house.erased(desk.scope, since_ms)
     parts += describe_erased(erased, desk.context.language)
     return " ".join(parts)
+
+
+async def _still_said(desk: Desk, fact: Fact, done: Forgotten) -> list[str]:
+    """What was taken out of conversations, and where the fact stays, a sentence each."""
+    parts = [desk.say("redacted", count=done.redacted)] if done.redacted else []
+    if done.lines:
+        parts.append(desk.say("forget_offer", count=done.lines, number=fact.number))
+    if done.reminders:
+        numbers = ", ".join(map(str, done.reminders))
+        parts.append(desk.say("forget_reminders", numbers=numbers, first=done.reminders[0]))
+    if done.left_accounts:
+        parts.append(desk.say("forget_left_accounts"))
+    skills = desk.context.house.skills
+    gone = forgetting.Fact((fact.text,))
+    if skills is not None and (named := await skills_that_tell(skills, desk.scope, gone)):
+        parts.append(desk.say("forget_skills", names=", ".join(f"`{name}`" for name in named)))
+    return parts
 
 
 def describe_erased(erased: Erased, language: str) -> list[str]:
@@ -208,7 +235,7 @@ def describe_erased(erased: Erased, language: str) -> list[str]:
 
 
 async def _undo(desk: Desk, rest: str) -> str:
-    if rest and not (rest.isdecimal() and 1 <= int(rest) <= MAX_UNDO):
+    if rest and not 1 <= (number_in(rest) or 0) <= MAX_UNDO:
         return desk.say("undo_what", most=MAX_UNDO)
     told: list[str] = []
     for _ in range(int(rest or 1)):
@@ -296,7 +323,7 @@ def _chosen(waiting: Sequence[HeldWrite], rest: str) -> Sequence[HeldWrite]:
         return waiting
     if not rest:
         return waiting if len(waiting) == 1 else ()
-    return [write for write in waiting if rest.isdecimal() and write.number == int(rest)]
+    return [write for write in waiting if write.number == number_in(rest)]
 
 
 def _undecided(desk: Desk, waiting: Sequence[HeldWrite], rest: str, word: str) -> str:

@@ -28,24 +28,47 @@ MAX_SENT_BYTES = 8 * 2**20
 
 
 async def export(context: CommandContext) -> str:
-    """Sends the copy to the direct chat. One too large for that stays in the home folder, for the owner."""
+    """Sends the copy to the direct chat. One too large for that stays in the home folder, for the owner; what
+    is too large for the files' sake alone is sent without them."""
     person, house = context.account.person, context.house
     if person is None:
         return say("private_elsewhere", context.language)
-    target = new_path(house.home, person.slug)
-    await export_person(house.database, house.memory, house.belongings, PersonScope(person.slug), target)
-    if target.stat().st_size <= MAX_SENT_BYTES:
-        sha256 = await asyncio.to_thread(_keep, house.home, target)
-        await house.database.write(lambda c: _plan_file(c, context, target.name, sha256))
-        house.kick(context.key.platform, context.key.chat)
+    files = FileStore(house.home / "files")
+    target = await _copied(context, person.slug, files)
+    if await _send(context, target):
         return say("export_ready", context.language)
+    bare = await _copied(context, person.slug, None)
+    if await _send(context, bare):
+        target.unlink()
+        return say("export_no_files", context.language)
+    bare.unlink()
     if person.role == "owner":
         return say("export_file", context.language, path=f"`{target}`")
     return say("export_ask", context.language, name=f"`{target.parent.name}/{target.name}`")
 
 
-def _keep(home: Path, target: Path) -> str:
-    """Moves the copy to the files that are sent, from where it goes when it was."""
+async def _copied(context: CommandContext, slug: PersonId, files: FileStore | None) -> Path:
+    house = context.house
+    target = new_path(house.home, slug)
+    await export_person(house.database, house.memory, house.belongings, PersonScope(slug), target, files)
+    return target
+
+
+async def _send(context: CommandContext, target: Path) -> bool:
+    """Plans the copy for the direct chat; false when it is too large."""
+    house = context.house
+    sha256 = await asyncio.to_thread(_keep, house.home, target)
+    if sha256 is None:
+        return False
+    await house.database.write(lambda c: _plan_file(c, context, target.name, sha256))
+    house.kick(context.key.platform, context.key.chat)
+    return True
+
+
+def _keep(home: Path, target: Path) -> str | None:
+    """Moves the copy to the files that are sent, from where it goes when it was. None: it is too large."""
+    if target.stat().st_size > MAX_SENT_BYTES:
+        return None
     sha256 = FileStore(home / "files").put(target.read_bytes())
     target.unlink()
     return sha256

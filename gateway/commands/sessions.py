@@ -119,7 +119,8 @@ async def search(context: CommandContext) -> str:
     for hit in found.hits:
         lines = [f"> {line.author}: {_short(line.text)}" for line in hit.excerpt if line.matched]
         parts.append("\n".join([f"**{_line(hit.card, context)}**", *lines[:LINES_OF_A_HIT]]))
-    return "\n\n".join([*parts, *degraded])
+    relaxed = [say("search_relaxed", context.language)] if found.relaxed else []
+    return "\n\n".join([*parts, *relaxed, *degraded])
 
 
 def _line(card: SessionCard, context: CommandContext) -> str:

@@ -4,10 +4,11 @@ Which of it does, and how the model is told, is the steering's decision.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, Row, select, update
 
 from trunkline.gateway.state import inbox
 from trunkline.gateway.state.inbox import FAILURE_WEIGHT, LEASE_MS
@@ -23,12 +24,14 @@ class Waiting:
     """What waits under the key of a running turn, oldest first.
 
     `own` are the author's words that may join it, edits of what the turn is about among them. `later` tells
-    that something is there which has to wait for the end. `withdrawn`: the turn's own question was deleted.
+    that something is there which has to wait for the end. `withdrawn`: the turn's own question was deleted;
+    else `asked` is how it reads now.
     """
 
     own: tuple[InboxRow, ...]
     later: bool
     withdrawn: bool
+    asked: str = ""
 
 
 def waiting(connection: Connection, key: SessionKey, turn: TurnRow, now_ms: int) -> Waiting:
@@ -56,7 +59,10 @@ def waiting(connection: Connection, key: SessionKey, turn: TurnRow, now_ms: int)
         if row.kind == "queued" or row.turn_id is not None or row.attempts >= FAILURE_WEIGHT:
             break
         own.append(inbox.inbox_row(row))
-    return Waiting(tuple(own), len(own) < len(rows), _is_withdrawn(connection, turn))
+    withdrawn = _is_withdrawn(connection, turn)
+    began = question(connection, turn)
+    asked = "" if withdrawn or began is None else began.content
+    return Waiting(tuple(own), len(own) < len(rows), withdrawn, asked)
 
 
 def join(connection: Connection, rows: Sequence[InboxRow], turn: TurnRow, owner: str, now_ms: int) -> None:
@@ -74,19 +80,22 @@ def join(connection: Connection, rows: Sequence[InboxRow], turn: TurnRow, owner:
     )
 
 
-def extend_question(
-    connection: Connection, turn: TurnRow, content: str, sent: str, platform_ids: Sequence[str]
-) -> None:
-    """Gives the turn's user message another text, and the ids of the messages that were added to it."""
-    row = connection.execute(
+def question(connection: Connection, turn: TurnRow) -> Row[Any] | None:
+    """The stored message that the turn began with; None when its conversation was deleted."""
+    return connection.execute(
         select(message)
         .where(message.c.turn_id == turn.key.turn, message.c.role == "user")
         .order_by(message.c.seq)
         .limit(1)
-    ).one()
+    ).first()
+
+
+def extend_question(
+    connection: Connection, row: Row[Any], values: Mapping[str, object], platform_ids: Sequence[str]
+) -> None:
+    """Gives a turn's question another text, and the ids of the messages that were added to it."""
     ids = [*json.loads(row.platform_ids or "[]"), *platform_ids]
-    values = {"content": content, "sent": sent, "platform_ids": json.dumps(list(dict.fromkeys(ids)))}
-    rewrite_message(connection, row, values)
+    rewrite_message(connection, row, {**values, "platform_ids": json.dumps(list(dict.fromkeys(ids)))})
 
 
 def _is_about(connection: Connection, edit_key: str, turn: TurnRow) -> bool:

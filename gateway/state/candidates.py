@@ -3,7 +3,7 @@
 It reads the index and fills `ranking.Windows`; choosing and showing sessions belongs to `search`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -12,8 +12,9 @@ from sqlalchemy import ColumnElement, Connection, bindparam, or_, select
 
 from trunkline.agent.ports import SearchQuery
 from trunkline.gateway.state import fulltext
-from trunkline.gateway.state.analyser import units
+from trunkline.gateway.state.analyser import storable, units
 from trunkline.gateway.state.fulltext import Reach
+from trunkline.gateway.state.kinds import things_of
 from trunkline.gateway.state.query import Query, Term
 from trunkline.gateway.state.ranking import Corpus, Windows, idf, strongest
 from trunkline.gateway.state.schema import (
@@ -35,6 +36,13 @@ COUNT_CAP = 1500
 MAX_EXCLUDED = 20_000
 MAX_MEMBERS = 2000
 SAMPLED_MESSAGES = 2000
+MAX_KINDS = 3
+MAX_THINGS = 1000
+
+# What a thing of a kind is worth where the word for the kind was asked for.
+THINGS_SHARE = 0.2
+# No term of a query has this group: it counts for none of the words that must be there.
+LOOSE_GROUP = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,7 @@ _MEMBERS = (
 def reach_of(connection: Connection, streams: Sequence[int], query: SearchQuery) -> tuple[Reach, Corpus]:
     """Where the query may look, and how much was said there."""
     if query.platform is not None and streams:
+        platform = storable(query.platform)
         streams = (
             connection.execute(
                 select(stream.c.id)
@@ -75,7 +84,7 @@ def reach_of(connection: Connection, streams: Sequence[int], query: SearchQuery)
                 .outerjoin(room, room.c.id == stream.c.room_id)
                 .where(
                     stream.c.id.in_(streams),
-                    or_(account.c.platform == query.platform, room.c.platform == query.platform),
+                    or_(account.c.platform == platform, room.c.platform == platform),
                 )
             )
             .scalars()
@@ -102,9 +111,10 @@ def collect(connection: Connection, asked: Query, reach: Reach, corpus: Corpus) 
         ids, frequency = fulltext.matches(connection, term.pattern, reach, MAX_POSTINGS)
         if term in senders:
             frequency += _count_by(connection, senders[term], reach)
-        if frequency:
-            found.append(_Found(term, ids, frequency, idf(corpus.messages, frequency)))
-    found.sort(key=lambda one: one.frequency)
+        found.append(_Found(term, ids, frequency, idf(corpus.messages, frequency)))
+    if asked.is_plain:
+        found.extend(_loosened(connection, found, reach, corpus))
+    found = sorted((one for one in found if one.frequency), key=lambda one: one.frequency)
     best = strongest([(one.ids, one.rarity) for one in found], ENOUGH_HITS)
     if not best:
         for one in found:
@@ -116,6 +126,28 @@ def collect(connection: Connection, asked: Query, reach: Reach, corpus: Corpus) 
         holding = [hit for hit in postings if hit.id in one.ids or hit.account_id in writers]
         windows.add(holding, one.rarity, one.term.group)
     return windows
+
+
+def _loosened(
+    connection: Connection, exact: Sequence[_Found], reach: Reach, corpus: Corpus
+) -> Iterator[_Found]:
+    """Less than was asked for: things of a kind that a word names, the beginning of a word nobody said.
+
+    One word alone means itself, unless nobody said it.
+    """
+    kinds = 0
+    for one in exact:
+        things = things_of(one.term.pattern)
+        if things and kinds < MAX_KINDS and (len(exact) > 1 or not one.frequency):
+            kinds += 1
+            ids, frequency = fulltext.matches(connection, things, reach, MAX_THINGS)
+            share = THINGS_SHARE * idf(corpus.messages, frequency)
+            yield _Found(Term(things, one.term.surfaces, LOOSE_GROUP), ids, frequency, share)
+        begun = one.term.begun
+        if begun and len(exact) > 1 and not one.frequency:
+            ids, frequency = fulltext.matches(connection, begun, reach, MAX_POSTINGS)
+            loose = Term(begun, (begun[0].words[0],), LOOSE_GROUP)
+            yield _Found(loose, ids, frequency, idf(corpus.messages, frequency))
 
 
 def _rarest(

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import re
 import secrets
 from dataclasses import dataclass
 
@@ -13,10 +14,14 @@ from trunkline.gateway.state.schema import code, kv
 
 ALPHABET = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"  # nothing that looks like something else
 CODE_CHARS = 8
+PURPOSES = ("pair", "link", "setup")
 HOUR_MS = 3_600_000
 REQUEST_GAP_MS = 600_000
 WRONG_TRIES_PER_ACCOUNT = 5
 WRONG_TRIES_IN_ALL = 50
+MOST_WORDS = 100
+"""Of a text that is looked through for codes."""
+_BETWEEN_WORDS = re.compile("[^A-Za-z0-9-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,27 @@ def redeem(
         return Refused()
     connection.execute(update(code).where(code.c.id == fitting[0].id).values(state="used"))
     return Redeemed(fitting[0].account_id)
+
+
+def void(connection: Connection, text: str, now_ms: int) -> bool:
+    """Ends codes that stand in a text which many can read, since any of them could come with it first;
+    whether there was one. A pairing code stays: only an owner can do something with that."""
+    pieces = _BETWEEN_WORDS.split(text)[:MOST_WORDS]
+    words = {normalise(piece) for piece in pieces if looks_like_code(piece)}
+    if not words:
+        return False
+    rows = connection.execute(
+        select(code.c.id, code.c.salt, code.c.hash).where(
+            code.c.purpose.in_(("link", "setup")), code.c.state == "active", code.c.expires_ms > now_ms
+        )
+    ).all()
+    seen = [
+        row.id
+        for row in rows
+        if any(hmac.compare_digest(_digest(row.salt, word), row.hash) for word in words)
+    ]
+    connection.execute(update(code).where(code.c.id.in_(seen)).values(state="used"))
+    return bool(seen)
 
 
 def spend(connection: Connection, purpose: str, account: AccountId) -> None:

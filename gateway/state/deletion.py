@@ -121,6 +121,16 @@ def delete_session_before(
     return delete_session(connection, streams, public_id)
 
 
+def forget_words_before(connection: Connection, before_ms: int) -> None:
+    """Empties what is done with and older in the inbox and the outbox: replies to commands, notices, and
+    messages that nobody answered. The rows stay, so that nothing is taken or sent a second time."""
+    ended = ("done", "failed", "dead", "noted")
+    came = (inbox.c.state.in_(ended), inbox.c.received_ms < before_ms)
+    connection.execute(update(inbox).where(*came, inbox.c.payload != "").values(payload=""))
+    went = (outbox.c.state.in_(("sent", "unknown", "refused")), outbox.c.created_ms < before_ms)
+    connection.execute(update(outbox).where(*went, outbox.c.payload != "").values(payload=""))
+
+
 async def leave_no_trace(database: Database) -> None:
     """Rewrites the index and the file, so that their bytes hold nothing that was deleted. Slow."""
     await database.write(fulltext.forget_removed)

@@ -1,14 +1,15 @@
 """Vectors of what was said, and a search's scores moved by how near in meaning a session is.
 
 Loaded only where `search.semantic` is on. What makes the vectors is `gateway.embedder`'s business; here they
-are rows, never compared across models, and read within the scope of a search only.
+are rows, never compared across models, and read within the scope of a search only. They are compared in
+memory by `Shelf`, or by PostgreSQL where it has pgvector (`embedding_server`).
 """
 
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from sqlalchemy import Connection, delete, exists, func, insert, or_, select
@@ -48,18 +49,32 @@ class Passage:
 class Meaning:
     """A query's vector, of length 1, and how much being near counts beside the words."""
 
-    model: str
     vector: Sequence[float]
     weight: float
 
 
-class _Near(NamedTuple):
+class Near(NamedTuple):
     """A session's nearest message."""
 
     session_id: int
     closeness: float
     seq: int
     created_ms: int
+
+
+class Vectors(Protocol):
+    """Where the vectors of one model are kept and compared. `model` is what their rows bear as its name."""
+
+    @property
+    def model(self) -> str: ...
+
+    def add(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+        """Inserts rows of the table `embedding`, whose vectors are float32 arrays of length 1."""
+        ...
+
+    def nearest(self, connection: Connection, question: Sequence[float], reach: Reach) -> list[Near]:
+        """Of each session within reach that has a vector, the message nearest to one of length 1."""
+        ...
 
 
 def count_lacking(connection: Connection, model: str, streams: Sequence[int] | None) -> int:
@@ -92,9 +107,9 @@ def passages_lacking(
     )
 
 
-def store(connection: Connection, model: str, vectors: Sequence[tuple[int, Sequence[float]]]) -> None:
+def store(connection: Connection, kept_in: Vectors, vectors: Sequence[tuple[int, Sequence[float]]]) -> None:
     """Keeps vectors by message id. One of a message that was taken back meanwhile is dropped."""
-    ids = [one for one, _ in vectors]
+    ids, model = [one for one, _ in vectors], kept_in.model
     indexed = select(indexed_message.c.id).where(indexed_message.c.id.in_(ids))
     kept = set(connection.execute(indexed).scalars())
     connection.execute(delete(embedding).where(embedding.c.message_id.in_(ids), embedding.c.model == model))
@@ -104,9 +119,9 @@ def store(connection: Connection, model: str, vectors: Sequence[tuple[int, Seque
         norm = float(np.linalg.norm(vector))
         if one in kept and norm:
             unit = (vector / norm).astype(np.float32)
-            rows.append({"message_id": one, "model": model, "vector": unit.tobytes(), "norm": norm})
+            rows.append({"message_id": one, "model": model, "vector": unit, "norm": norm})
     if rows:
-        connection.execute(insert(embedding), rows)
+        kept_in.add(connection, rows)
 
 
 def drop_others(connection: Connection, model: str) -> int:
@@ -122,7 +137,7 @@ def last_numbers(connection: Connection) -> dict[int, int]:
 def move_by_meaning(
     connection: Connection,
     meaning: Meaning,
-    shelf: "Shelf",
+    vectors: Vectors,
     reach: Reach,
     found: list[SessionScore],
     without: str | None,
@@ -132,7 +147,7 @@ def move_by_meaning(
     Both kinds of score are taken in deviations from their mean over the scope (words + weight x meaning), on
     the scale of the words. `without` is the public id of a session that meaning alone must not bring in.
     """
-    near = _nearest(connection, meaning, reach, shelf)
+    near = vectors.nearest(connection, meaning.vector, reach)
     if len(near) < 2:
         return found
     by_words = {one.session_id: one for one in found}
@@ -157,28 +172,8 @@ def move_by_meaning(
     return sorted(both, key=lambda one: (-one.score, -one.best_ms))
 
 
-def _nearest(connection: Connection, meaning: Meaning, reach: Reach, shelf: "Shelf") -> list[_Near]:
-    question = np.asarray(meaning.vector, dtype=np.float32)
-    near: dict[int, _Near] = {}
-    for one in reach.streams:
-        held = shelf.vectors_of(connection, one)
-        wanted = held.within(reach)
-        if not len(wanted) or held.matrix.shape[1] != len(question):
-            continue
-        closeness = (held.matrix @ question)[wanted]
-        of = held.sessions[wanted]
-        order = np.lexsort((-closeness, of))
-        nearest = order[np.flatnonzero(np.diff(of[order], prepend=-1))]
-        for place in nearest.tolist():
-            at = wanted[place]
-            near[int(of[place])] = _Near(
-                int(of[place]), float(closeness[place]), int(held.seqs[at]), int(held.times[at])
-            )
-    return list(near.values())
-
-
 @dataclass(frozen=True, slots=True)
-class _Vectors:
+class _Matrix:
     """The vectors of one stream by message id, with what a search needs of their messages, as arrays."""
 
     ids: Any
@@ -189,7 +184,7 @@ class _Vectors:
     matrix: Any
 
     @classmethod
-    def read(cls, connection: Connection, model: str, stream_id: int, after: int) -> "_Vectors":
+    def read(cls, connection: Connection, model: str, stream_id: int, after: int) -> "_Matrix":
         low, high = fulltext.span(stream_id)
         rows = fulltext.rows(
             connection,
@@ -208,11 +203,11 @@ class _Vectors:
     def last_id(self) -> int:
         return int(self.ids[-1]) if len(self.ids) else 0
 
-    def followed_by(self, more: "_Vectors") -> "_Vectors":
+    def followed_by(self, more: "_Matrix") -> "_Matrix":
         if not len(self.ids) or not len(more.ids):
             return self if len(self.ids) else more
         parts = ((getattr(self, name), getattr(more, name)) for name in self.__slots__)
-        return _Vectors(*(np.concatenate(pair) for pair in parts))
+        return _Matrix(*(np.concatenate(pair) for pair in parts))
 
     def within(self, reach: Reach) -> Any:
         """The places of those that a search may look at."""
@@ -231,21 +226,42 @@ class Shelf:
     """
 
     def __init__(self, model: str, max_bytes: int = SHELF_BYTES) -> None:
-        self._model = model
+        self.model = model
         self._max_bytes = max_bytes
-        self._held: OrderedDict[int, tuple[_Vectors, tuple[int, ...]]] = OrderedDict()
+        self._held: OrderedDict[int, tuple[_Matrix, tuple[int, ...]]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def vectors_of(self, connection: Connection, stream_id: int) -> _Vectors:
+    def add(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+        connection.execute(insert(embedding), [row | {"vector": row["vector"].tobytes()} for row in rows])
+
+    def nearest(self, connection: Connection, question: Sequence[float], reach: Reach) -> list[Near]:
+        asked = np.asarray(question, dtype=np.float32)
+        near: list[Near] = []
+        for one in reach.streams:
+            held = self.vectors_of(connection, one)
+            wanted = held.within(reach)
+            if not len(wanted) or held.matrix.shape[1] != len(asked):
+                continue
+            closeness = (held.matrix @ asked)[wanted]
+            of = held.sessions[wanted]
+            order = np.lexsort((-closeness, of))
+            for place in order[np.flatnonzero(np.diff(of[order], prepend=-1))].tolist():
+                at = wanted[place]
+                near.append(
+                    Near(int(of[place]), float(closeness[place]), int(held.seqs[at]), int(held.times[at]))
+                )
+        return near
+
+    def vectors_of(self, connection: Connection, stream_id: int) -> _Matrix:
         now = self._state(connection, stream_id)
         with self._lock:
             vectors, state = self._held.get(stream_id, (None, ()))
         if vectors is None:
-            vectors = _Vectors.read(connection, self._model, stream_id, 0)
+            vectors = _Matrix.read(connection, self.model, stream_id, 0)
         elif state != now:
-            vectors = vectors.followed_by(_Vectors.read(connection, self._model, stream_id, vectors.last_id))
+            vectors = vectors.followed_by(_Matrix.read(connection, self.model, stream_id, vectors.last_id))
             if len(vectors.ids) != now[0] or now[1] < state[1] or now[2] < state[2]:
-                vectors = _Vectors.read(connection, self._model, stream_id, 0)
+                vectors = _Matrix.read(connection, self.model, stream_id, 0)
         self._keep(stream_id, vectors, now)
         return vectors
 
@@ -256,11 +272,11 @@ class Shelf:
             connection,
             "SELECT (SELECT count(*) FROM embedding WHERE message_id BETWEEN :low AND :high "
             "AND model = :model), indexed_count, indexed_words FROM stream WHERE id = :stream",
-            {"low": low, "high": high, "model": self._model, "stream": stream_id},
+            {"low": low, "high": high, "model": self.model, "stream": stream_id},
         )
         return (size, indexed, words)
 
-    def _keep(self, stream_id: int, vectors: _Vectors, state: tuple[int, ...]) -> None:
+    def _keep(self, stream_id: int, vectors: _Matrix, state: tuple[int, ...]) -> None:
         with self._lock:
             self._held[stream_id] = (vectors, state)
             self._held.move_to_end(stream_id)

@@ -6,14 +6,29 @@ What is outside of state.db, and the order of it all, is erasing's.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    true,
+    update,
+)
 
 from trunkline.agent.memory.entries import normalise
 from trunkline.agent.scope import AccountId, PersonId, RoomId, RoomScope
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.payloads import load_outbound
 from trunkline.gateway.state import (
+    codes,
     deletion,
     files,
     forgetting,
@@ -70,13 +85,20 @@ class RoomFact:
     text: str
 
 
-def running(connection: Connection, accounts: Sequence[Account]) -> tuple[SessionKey, ...]:
-    """The keys under which turns of these accounts run."""
+def running(
+    connection: Connection, accounts: Sequence[Account], *, direct_only: bool = False
+) -> tuple[SessionKey, ...]:
+    """The keys under which turns of these accounts run, in rooms as well unless `direct_only`."""
     ids = [one.id for one in accounts]
+    own = select(stream.c.id).where(stream.c.account_id.in_(ids))
     query = (
         select(session.c.platform, session.c.tenant, session.c.chat, session.c.thread, session.c.member)
         .join(turn, turn.c.session_id == session.c.id)
-        .where(turn.c.account_id.in_(ids), turn.c.state == "running")
+        .where(
+            turn.c.account_id.in_(ids),
+            turn.c.state == "running",
+            session.c.stream_id.in_(own) if direct_only else true(),
+        )
         .distinct()
     )
     return tuple(SessionKey(*row) for row in connection.execute(query))
@@ -127,6 +149,7 @@ def erase(
     _erase_usage(connection, ids)
     for table in (code, room_member):
         connection.execute(delete(table).where(table.c.account_id.in_(ids)))
+    _erase_small_facts(connection, ids, those)
     asked = or_(link_request.c.asker_id.in_(ids), link_request.c.other_id.in_(ids))
     connection.execute(delete(link_request).where(asked))
     connection.execute(delete(person_alias).where(person_alias.c.person_id == who.id))
@@ -203,8 +226,8 @@ def _erase_from_queues(connection: Connection, ids: Sequence[int], command_row: 
 def _drop_files_sent(connection: Connection, own: ColumnElement[bool]) -> None:
     """Notes contents that no row but the outbox's refers to, such as the person's own copy."""
     query = select(outbox.c.payload).where(own, outbox.c.kind == "file", outbox.c.payload != "")
-    sent = (load_outbound(payload).file for payload in connection.execute(query).scalars())
-    hashes = {file.sha256 for file in sent if file is not None and file.sha256}
+    sent = (load_outbound(payload).files for payload in connection.execute(query).scalars())
+    hashes = {file.sha256 for album in sent for file in album if file.sha256}
     for sha256 in hashes.difference(files.dropped(connection)):
         connection.execute(insert(dropped_file).values(sha256=sha256))
 
@@ -229,6 +252,16 @@ def _erase_owned(connection: Connection, slug: PersonId) -> None:
     connection.execute(delete(kv).where(kv.c.key.in_([f"{prefix}{slug}" for prefix in OWN_FACTS])))
     connection.execute(delete(kv).where(kv.c.key.endswith(f".person:{slug}", autoescape=True)))
     connection.execute(delete(kv).where(kv.c.key.startswith(f"{people.LEFT}{slug}/", autoescape=True)))
+
+
+def _erase_small_facts(connection: Connection, ids: Sequence[int], those: Select[Any]) -> None:
+    """The small facts kept by the number of a person or an account; those by a slug go with what is owned."""
+    persons = connection.execute(those).scalars()
+    keys = [f"greeted.{one}" for one in persons]
+    keys += [f"wrong_codes:{purpose}:{one}" for purpose in codes.PURPOSES for one in ids]
+    connection.execute(delete(kv).where(kv.c.key.in_(keys)))
+    for one in ids:
+        connection.execute(delete(kv).where(kv.c.key.startswith(f"vision.told.{one}:", autoescape=True)))
 
 
 def _erase_accounts(connection: Connection, ids: Sequence[int]) -> None:

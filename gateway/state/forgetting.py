@@ -125,6 +125,7 @@ def erase_copies(connection: Connection, scope: Scope, fact: Fact) -> None:
     _erase_from_notes(connection, scope, fact)
     _erase_from_messages(connection, scope, fact)
     if isinstance(scope, PersonScope):
+        _erase_from_set_aside(connection, scope, fact)
         _erase_from_outbox(connection, scope, fact)
 
 
@@ -321,6 +322,27 @@ def _strings(value: Any) -> Iterator[str]:
     elif isinstance(value, dict):
         for one in value.values():
             yield from _strings(one)
+
+
+def _erase_from_set_aside(connection: Connection, scope: PersonScope, fact: Fact) -> None:
+    """Messages that nobody answered, which stand in no transcript, lose their words when they repeat it."""
+    asked = select(account.c.id).join(person, person.c.id == account.c.person_id)
+    rows = connection.execute(
+        select(inbox.c.id, inbox.c.payload).where(
+            inbox.c.account_id.in_(asked.where(person.c.slug == scope.person)),
+            inbox.c.state.in_(("done", "failed", "dead")),
+            inbox.c.payload != "",
+        )
+    ).all()
+    those = [row.id for row in rows if fact.is_said_in(_said_in(row.payload))]
+    connection.execute(update(inbox).where(inbox.c.id.in_(those)).values(payload=""))
+
+
+def _said_in(payload: str) -> str:
+    try:
+        return load_inbound(payload).text
+    except ValidationError:
+        return payload  # of another version of the program
 
 
 def _erase_from_outbox(connection: Connection, scope: PersonScope, fact: Fact) -> None:

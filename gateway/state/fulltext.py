@@ -16,9 +16,9 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, SQLAlchemyError
 STREAM_BITS = 32
 
 # A tsvector keeps 256 positions of a lexeme, none above 16383, and is under 1 MB: long texts are stored in
-# parts. The overlap lets phrases of up to that many words cross a border.
+# parts. Their overlap lets the longest phrase cross a border.
 PART_WORDS = 2000
-PART_OVERLAP = 24
+MAX_PHRASE_WORDS = 64
 
 _SQLITE_TABLE = (
     "CREATE VIRTUAL TABLE {table} USING fts5(tokens, content='', columnsize=0, detail=full, "
@@ -60,7 +60,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Tokens in a row; with `is_prefix` the last one may go on."""
+    """At most MAX_PHRASE_WORDS tokens in a row; with `is_prefix` the last one may go on."""
 
     words: tuple[str, ...]
     is_prefix: bool = False
@@ -265,7 +265,7 @@ def _spaced(entry: Entry) -> str:
 
 def _vectors(entry: Entry) -> list[str]:
     """The entry as tsvector literals, one for each part."""
-    step, stream = PART_WORDS - PART_OVERLAP, entry.id >> STREAM_BITS
+    step, stream = PART_WORDS - MAX_PHRASE_WORDS, entry.id >> STREAM_BITS
     literals = []
     for start in range(0, max(len(entry.words), 1), step):
         positions: dict[str, list[int]] = {}

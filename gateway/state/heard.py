@@ -3,14 +3,15 @@
 It belongs to one chat or thread of one room, is bounded in number, size and age, and leaves with its message.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, update
 
 from trunkline.adapters.base import InboundMessage
 from trunkline.agent.overheard import author_mark, one_line
-from trunkline.agent.stream_text import HEARD_BEGINS
+from trunkline.agent.stream_text import HEARD_BEGINS, HEARD_ENDS, QUOTE_BEGINS, QUOTE_ENDS
+from trunkline.gateway.state import people
 from trunkline.gateway.state.messages import rewrite_message
 from trunkline.gateway.state.records import SessionKey
 from trunkline.gateway.state.schema import account, heard, session
@@ -27,6 +28,7 @@ DELETED = "[deleted]"
 class Heard:
     """One message that was overheard: who wrote it, as the room knows them, when, and its text, cut."""
 
+    account: int
     author: str
     text: str
     sent_ms: int
@@ -52,6 +54,11 @@ def keep(connection: Connection, room_id: int, account_id: int, message: Inbound
     connection.execute(delete(heard).where(heard.c.room_id == room_id, heard.c.heard_ms < now_ms - KEPT_MS))
 
 
+def has(connection: Connection, message: InboundMessage) -> bool:
+    """Whether this message was overheard already."""
+    return connection.execute(select(heard.c.id).where(*_at(message, message.message_id))).first() is not None
+
+
 def since(
     connection: Connection, key: SessionKey, threads: Sequence[str], session_id: int | None, now_ms: int
 ) -> tuple[Heard, ...]:
@@ -70,7 +77,7 @@ def since(
             heard.c.thread.in_(threads),
             heard.c.heard_ms > max(last_ms, now_ms - KEPT_MS),
         )
-        .order_by(heard.c.id.desc())
+        .order_by(heard.c.sent_ms.desc(), heard.c.id.desc())
         .limit(MOST)
     ).all()
     lines: list[Heard] = []
@@ -79,7 +86,7 @@ def since(
         left_chars -= len(row.content)
         if left_chars < 0:
             break
-        lines.append(Heard(row.label or row.user_id, row.content, row.sent_ms))
+        lines.append(Heard(row.account_id, row.label or row.user_id, row.content, row.sent_ms))
     return tuple(reversed(lines))
 
 
@@ -100,13 +107,66 @@ def remove(connection: Connection, deletion: InboundMessage) -> None:
         connection.execute(delete(heard).where(heard.c.id == row.id))
 
 
+def drop(connection: Connection, edit: InboundMessage) -> None:
+    """Takes a message away that was said to the assistant after all."""
+    connection.execute(delete(heard).where(*_is(edit)))
+
+
 def forget_old(connection: Connection, now_ms: int) -> None:
     """Ends what is older than a day, in rooms where nobody speaks any more as well."""
     connection.execute(delete(heard).where(heard.c.heard_ms < now_ms - KEPT_MS))
 
 
+def quoted_in(connection: Connection, message: InboundMessage) -> int | None:
+    """The account whose words a message quotes, as far as it is known."""
+    reply = message.reply_to
+    if reply is None or reply.author_id is None or not reply.text:
+        return None
+    found = people.find_account(connection, message.platform, message.realm, reply.author_id)
+    return None if found is None else found.id
+
+
+def whose(lines: Sequence[Heard]) -> str | None:
+    """For each line that a model is told of, in order, the account that wrote it; None without lines."""
+    return f",{','.join(str(line.account) for line in lines)}," if lines else None
+
+
 def erase_author(connection: Connection, accounts: Sequence[int]) -> None:
-    """Takes what these accounts said to others out of all that models were told in rooms, too."""
+    """Takes what these accounts said out of all that models were told when others spoke in rooms, too."""
+    if not accounts:
+        return
+    theirs = {str(one) for one in accounts}
+    marked = (message_table.c.heard_from.contains(f",{one},") for one in theirs)
+    for row in connection.execute(select(message_table).where(or_(*marked))).all():
+        rewrite_message(connection, row, _without(row.sent or "", row.heard_from.split(",")[1:-1], theirs))
+    quotes = message_table.c.quoted_from.in_(accounts)
+    for row in connection.execute(select(message_table).where(quotes)).all():
+        rewrite_message(connection, row, {"sent": _without_quote(row.sent or ""), "quoted_from": None})
+    _erase_unmarked(connection, accounts)
+    connection.execute(delete(heard).where(heard.c.account_id.in_(accounts)))
+
+
+def _without(sent: str, authors: Sequence[str], gone: Collection[str]) -> dict[str, str]:
+    """A question and its list of whose lines stand in it, without the lines of some."""
+    kept, inside, left = [], False, list(authors)
+    for line in sent.split("\n"):
+        is_heard = inside and line != HEARD_ENDS
+        inside = line == HEARD_BEGINS or is_heard
+        if not (is_heard and left and left.pop(0) in gone):
+            kept.append(line)
+    staying = [one for one in authors if one not in gone]
+    return {"sent": "\n".join(kept), "heard_from": f",{','.join(staying)}," if staying else ""}
+
+
+def _without_quote(sent: str) -> str:
+    """A question whose quote says only that there was one."""
+    before, begins, rest = sent.partition(QUOTE_BEGINS)
+    _, ends, after = rest.partition(QUOTE_ENDS)
+    return f"{before}{begins}\n> {DELETED}\n{ends}{after}" if begins and ends else sent
+
+
+def _erase_unmarked(connection: Connection, accounts: Sequence[int]) -> None:
+    """The same in questions of the second schema, which name authors only as they were called then."""
     known = connection.execute(select(account).where(account.c.id.in_(accounts))).all()
     for one in known:
         begins = author_mark(one.label or one.user_id)
@@ -115,6 +175,7 @@ def erase_author(connection: Connection, accounts: Sequence[int]) -> None:
             .join(session, session.c.id == message_table.c.session_id)
             .where(
                 session.c.platform == one.platform,
+                message_table.c.heard_from.is_(None),
                 message_table.c.sent.contains(HEARD_BEGINS, autoescape=True),
                 message_table.c.sent.contains(begins, autoescape=True),
             )
@@ -122,7 +183,6 @@ def erase_author(connection: Connection, accounts: Sequence[int]) -> None:
         for row in told:
             kept = (line for line in row.sent.split("\n") if not line.startswith(begins))
             rewrite_message(connection, row, {"sent": "\n".join(kept)})
-    connection.execute(delete(heard).where(heard.c.account_id.in_(accounts)))
 
 
 def _reword(connection: Connection, message: InboundMessage, old: str, new: str) -> None:
@@ -152,10 +212,14 @@ def _place(message: InboundMessage) -> dict[str, str]:
     }
 
 
-def _is(message: InboundMessage) -> tuple[ColumnElement[bool], ...]:
+def _is(change: InboundMessage) -> tuple[ColumnElement[bool], ...]:
+    return _at(change, change.edited_of)
+
+
+def _at(message: InboundMessage, message_id: str | None) -> tuple[ColumnElement[bool], ...]:
     return (
         heard.c.platform == message.platform,
         heard.c.tenant == message.tenant,
         heard.c.chat == message.chat,
-        heard.c.message_id == (message.edited_of or "-"),
+        heard.c.message_id == (message_id or "-"),
     )

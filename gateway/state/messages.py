@@ -117,6 +117,9 @@ class NewMessage:
     interrupted: bool = False
     finish_reason: str = ""
     platform_ids: tuple[str, ...] = ()
+    heard_from: str | None = None
+    """Whose lines stand in `sent` as overheard: `heard.whose`."""
+    quoted_from: int | None = None
 
 
 def add_message(connection: Connection, new: NewMessage) -> int:
@@ -194,7 +197,7 @@ def _put_state(connection: Connection, rows: Sequence[Row[Any]], state: MessageS
         connection.execute(delete(embedding).where(embedding.c.message_id.in_([row.id for row in kept])))
     values: dict[str, object] = {"state": state}
     if state == "redacted":
-        values |= {"content": "", "sent": None, "tool_calls": None}
+        values |= {"content": "", "sent": None, "tool_calls": None, "parts": None}
         files.drop_of_messages(connection, [row.id for row in rows])
     connection.execute(update(message).where(message.c.id.in_([row.id for row in rows])).values(values))
     if state in VISIBLE:
@@ -203,19 +206,19 @@ def _put_state(connection: Connection, rows: Sequence[Row[Any]], state: MessageS
     return len(rows)
 
 
-def rewrite_message(connection: Connection, row: Row[Any], values: Mapping[str, str]) -> None:
+def rewrite_message(connection: Connection, row: Row[Any], values: Mapping[str, object]) -> None:
     """Puts other texts (content, sent, tool_calls) into a stored message, for what must be forgotten."""
     indexed = connection.execute(select(indexed_message.c.id).where(indexed_message.c.id == row.id)).first()
-    old = dict(row._mapping)
     if set(values) != {"sent"}:
         notes.spoil_about(connection, [(row.session_id, row.seq)])
     changes_index = indexed is not None and "content" in values
+    values = {"parts": None, **values} if "content" in values else values
     if changes_index:
-        _unindex(connection, [_searchable(old)])
+        _unindex(connection, [_searchable(dict(row._mapping))])
     connection.execute(update(message).where(message.c.id == row.id).values(dict(values)))
     connection.execute(delete(embedding).where(embedding.c.message_id == row.id))
     if changes_index:
-        _index(connection, [_searchable(old | dict(values))])
+        _index(connection, [_searchable({**row._mapping, **values})])
 
 
 def delete_messages(connection: Connection, scope: Scope, ids: Iterable[int]) -> int:
@@ -338,6 +341,8 @@ def _row(new: NewMessage, message_id: int, seq: int) -> dict[str, object]:
         "interrupted": new.interrupted,
         "finish_reason": new.finish_reason,
         "platform_ids": json.dumps(new.platform_ids) if new.platform_ids else None,
+        "heard_from": new.heard_from,
+        "quoted_from": new.quoted_from,
         "state": "live",
         "created_ms": new.created_ms,
     }

@@ -227,6 +227,17 @@ def replan_as_new(connection: Connection, row: OutboxRow, emptied: str, error: s
     connection.execute(insert(outbox).values(**old))
 
 
+def replan_as_several(connection: Connection, row: OutboxRow, payloads: Sequence[str], now_ms: int) -> None:
+    """Plans messages of their own for what was refused as one; none of them has its nonce."""
+    values = {"payload": payloads[0], "state": "planned", "attempts": 0, "created_ms": now_ms}
+    connection.execute(update(outbox).where(outbox.c.id == row.id).values(**values))
+    known = connection.execute(_of(row.source)).all()
+    turn = next(one.turn_id for one in known if one.id == row.id)
+    where = Plan(row.source, row.platform, row.tenant, row.chat, row.thread, turn)
+    for seq, payload in enumerate(payloads[1:], start=max(one.seq for one in known) + 1):
+        connection.execute(insert(outbox).values(**_row(where, seq, row.kind, payload, now_ms)))
+
+
 def replan_as_edit(connection: Connection, row_id: int, message_id: str) -> None:
     """Edits a preview that was found again under its nonce, since it shows the text of its time."""
     connection.execute(

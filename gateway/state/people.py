@@ -30,6 +30,9 @@ from trunkline.gateway.state.spent_today import hand_over
 SLUG_CHARS = 28
 RESERVED_SLUGS = frozenset({"rooms", "shared", "local"})
 
+CHANGED = "person changed"
+"""Why a turn or a session of an account ended that became somebody else's."""
+
 LEFT = "account.left."
 """Begins the key under which it is kept which accounts were a person's."""
 
@@ -185,13 +188,11 @@ def _end_direct_sessions(connection: Connection, account_id: AccountId) -> None:
     of_theirs = select(session.c.id).where(session.c.stream_id.in_(streams))
     running = select(turn.c.id).where(turn.c.session_id.in_(of_theirs), turn.c.state == "running")
     connection.execute(update(inbox).where(inbox.c.turn_id.in_(running)).values(turn_id=None))
-    connection.execute(
-        update(turn).where(turn.c.id.in_(running)).values(state="stopped", reason="person changed")
-    )
+    connection.execute(update(turn).where(turn.c.id.in_(running)).values(state="stopped", reason=CHANGED))
     connection.execute(
         update(session)
         .where(session.c.stream_id.in_(streams), session.c.ended_ms.is_(None))
-        .values(ended_ms=session.c.last_ms, end_reason="person changed")
+        .values(ended_ms=session.c.last_ms, end_reason=CHANGED)
     )
 
 

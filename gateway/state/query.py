@@ -4,11 +4,11 @@ It makes terms for `fulltext` out of the analyser's units. Which terms count how
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trunkline.gateway.state.analyser import Unit, fold, stem, storable, units
-from trunkline.gateway.state.fulltext import Pattern, Phrase
+from trunkline.gateway.state.fulltext import MAX_PHRASE_WORDS, Pattern, Phrase
 from trunkline.gateway.state.segment import cut
 from trunkline.gateway.state.stopwords import WORDS
 
@@ -17,6 +17,10 @@ MAX_QUERY_CHARS = 4000
 MAX_TERMS = 32
 MIN_PREFIX_CHARS = 2
 
+# A word that nobody said is tried again by its beginning.
+MIN_BEGUN_CHARS = 6
+BEGUN_SHARE = 0.7
+
 _ITEM = re.compile(r'"([^"]*)"|([^\s"]+)|"')
 
 
@@ -24,13 +28,23 @@ _ITEM = re.compile(r'"([^"]*)"|([^\s"]+)|"')
 class Term:
     """One thing to look for. `surfaces` are its folded spellings, to find it in a text or a title.
 
-    Terms of one `group` are alternatives (OR); an `exact` one was quoted.
+    Terms of one `group` are alternatives (OR), numbered from 1; an `exact` one was quoted.
     """
 
     pattern: Pattern
     surfaces: tuple[str, ...]
     group: int
     exact: bool = False
+
+    @property
+    def begun(self) -> Pattern:
+        """The beginning of a plain word in place of the word; nothing for other terms."""
+        word = self.surfaces[0]
+        if self.exact or len(self.pattern) != 1 or not (word.isascii() and word.isalpha()):
+            return ()
+        if len(word) < MIN_BEGUN_CHARS or self.pattern[0].is_prefix:
+            return ()
+        return (Phrase((word[: int(len(word) * BEGUN_SHARE)],), is_prefix=True),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +74,7 @@ def parse(text: str) -> Query:
     wanted: list[Term] = []
     excluded: list[Term] = []
     operators: set[str] = set()
-    group, joins, negated = 0, False, False
+    group, joins, negated = 1, False, False
     stopped: list[Term] = []
     for quoted, word in _ITEM.findall(storable(text[:MAX_QUERY_CHARS])):
         if word in ("AND", "OR", "NOT"):
@@ -86,7 +100,7 @@ def _quoted(text: str) -> Iterator[_Found]:
     for unit in units(text):
         words.extend(unit.words)
     if words:
-        yield _Found((Phrase(tuple(words)),), fold(text).strip(), exact=True, is_stop=False)
+        yield _Found((_phrase(words),), fold(text).strip(), exact=True, is_stop=False)
 
 
 def _written(word: str) -> Iterator[_Found]:
@@ -111,11 +125,11 @@ def _written(word: str) -> Iterator[_Found]:
 
 def _run(run: str) -> Iterator[_Found]:
     for word in cut(run):
-        yield _Found((Phrase(tuple(word)),), word, exact=False, is_stop=word in WORDS)
+        yield _Found((_phrase(word),), word, exact=False, is_stop=word in WORDS)
 
 
 def _pattern(unit: Unit) -> Pattern:
-    parts = (Phrase(unit.words),) if unit.words else ()
+    parts = (_phrase(unit.words),) if unit.words else ()
     if unit.whole is None:
         return parts
     # `C++` has no other parts than `c`, which is another word.
@@ -128,11 +142,18 @@ def _prefix(word: str) -> _Found | None:
         return None
     unit = found[0]
     if len(unit.words) > 1:
-        return _Found((Phrase(unit.words, is_prefix=True),), unit.surface, exact=False, is_stop=False)
+        pattern: Pattern = (_phrase(unit.words, is_prefix=True),)
+        return _Found(pattern, unit.surface, exact=False, is_stop=False)
     begun = Phrase((unit.surface,), is_prefix=True)
     stemmed = stem(unit.surface)
     pattern = (begun,) if stemmed.startswith(unit.surface) else (begun, Phrase((stemmed,)))
     return _Found(pattern, unit.surface, exact=False, is_stop=False)
+
+
+def _phrase(words: Sequence[str], *, is_prefix: bool = False) -> Phrase:
+    """The words in a row; of a very long row the first ones, which are enough to find the place."""
+    is_cut = len(words) > MAX_PHRASE_WORDS
+    return Phrase(tuple(words[:MAX_PHRASE_WORDS]), is_prefix and not is_cut)
 
 
 def _distinct(terms: Iterable[Term]) -> tuple[Term, ...]:

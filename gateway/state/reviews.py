@@ -1,19 +1,26 @@
 """Queries for the background review: what of a session is due for it, and who reviews a person's now."""
 
 from dataclasses import dataclass
+from itertools import groupby
 
 from sqlalchemy import Connection, func, select
 
+from trunkline.agent.compaction import RESULT_CHARS, trim_results
 from trunkline.agent.messages import Message, UserMessage
 from trunkline.agent.scope import PersonId, Scope
-from trunkline.gateway.state import sessions, skill_reviews
+from trunkline.agent.tokens import estimate_messages
+from trunkline.gateway.state import notes, sessions, skill_reviews
 from trunkline.gateway.state.journal import owner_of
 from trunkline.gateway.state.kv import get_value, put_value, remove_value
+from trunkline.gateway.state.messages import load_history, message_of, streams_of
 from trunkline.gateway.state.records import Session
 from trunkline.gateway.state.resuming import load_conversation
 from trunkline.gateway.state.schema import account, memory_journal, message, outbox, person, session, turn
 
 MAX_ENDED = 3
+PUT_AWAY_TOKENS = 6_000
+"""Of turns that were put away before a review saw them, it is shown so much, the newest: what is kept whole
+leaves room for it in any window that the program is of use with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +33,8 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A review that should run: of memory, of skills, or both. `history` ends with `turn`; `new` are the
-    person's messages not yet reviewed.
+    """A review that should run: of memory, of skills, or both. `history` ends with `turn`, and has what was
+    put away and not yet reviewed in its place; `new` are the person's messages not yet reviewed.
 
     `session` is read now: its snapshot tells what of memory the conversation has been told.
     """
@@ -94,11 +101,13 @@ def find_due(
     if not memory and worked_since is None:
         return None
     since = mark.reviewed if memory or worked_since is None else worked_since
+    put_away = _put_away(connection, scope, session_id, (since, turn_id))
     new = _said_between(connection, session_id, since, turn_id)
-    history = _history_until(connection, scope, session_id, turn_id)
+    history = _history_until(connection, scope, session_id, turn_id, put_away)
     if not new or not history:
         return None
-    return Due(found, mark, turn_id, history, new, memory, worked_since is not None)
+    said = tuple(one for one in put_away if isinstance(one, UserMessage))
+    return Due(found, mark, turn_id, history, (*said, *new), memory, worked_since is not None)
 
 
 def load_mark(connection: Connection, public_id: str) -> Mark:
@@ -193,10 +202,44 @@ def _said_between(connection: Connection, session_id: int, after: int, until: in
     return tuple(UserMessage(row.content, row.content if row.sent is None else row.sent) for row in rows)
 
 
-def _history_until(
-    connection: Connection, scope: Scope, session_id: int, turn_id: int
+def _put_away(
+    connection: Connection, scope: Scope, session_id: int, between: tuple[int, int]
 ) -> tuple[Message, ...]:
-    """The live messages up to the end of a turn, without those of a turn that has begun since."""
+    """What was said after one turn and up to another and is no longer in the history: the newest turns of it.
+
+    What must not be told of any more is not told here either.
+    """
+    note = notes.latest(connection, session_id)
+    if note is None:
+        return ()
+    rows = connection.execute(
+        select(message)
+        .join(session, session.c.id == message.c.session_id)
+        .where(
+            message.c.session_id == session_id,
+            message.c.state == "compacted",
+            message.c.turn_id > between[0],
+            message.c.turn_id <= between[1],
+            message.c.id.not_in(note.left_out),
+            session.c.stream_id.in_(streams_of(connection, scope)),
+        )
+        .order_by(message.c.seq)
+    ).all()
+    turns = [list(group) for _, group in groupby(rows, key=lambda row: row.turn_id)]
+    kept: list[Message] = []
+    for group in reversed(turns):
+        together = [*trim_results([message_of(row) for row in group], RESULT_CHARS), *kept]
+        if estimate_messages(together) > PUT_AWAY_TOKENS:
+            break
+        kept = together
+    return tuple(kept)
+
+
+def _history_until(
+    connection: Connection, scope: Scope, session_id: int, turn_id: int, put_away: tuple[Message, ...]
+) -> tuple[Message, ...]:
+    """The live messages up to the end of a turn, without those of a turn that has begun since, and `put_away`
+    between them and what stands for what was before them."""
     last = select(func.max(message.c.seq)).where(
         message.c.session_id == session_id, message.c.turn_id == turn_id
     )
@@ -208,4 +251,5 @@ def _history_until(
         )
     ).scalar_one()
     history = load_conversation(connection, scope, sessions.load(connection, session_id))
-    return history[: len(history) - later]
+    at = len(history) - len(load_history(connection, scope, session_id)) if put_away else 0
+    return (*history[:at], *put_away, *history[at : len(history) - later])

@@ -21,6 +21,7 @@ from sqlalchemy import (
 )
 
 from trunkline.gateway.state.schema_compaction import compaction_table
+from trunkline.gateway.state.schema_early import early_deletion_table
 from trunkline.gateway.state.schema_facts import fact_tables
 from trunkline.gateway.state.schema_files import file_tables
 from trunkline.gateway.state.schema_reminders import reminder_tables
@@ -229,6 +230,10 @@ message = Table(
     _flag("interrupted"),
     _text("finish_reason"),
     _text("platform_ids", None),  # JSON list of the platform's message ids
+    _text("parts", None),  # where in `content` each of several messages stands, as JSON
+    # Whose lines stand in `sent` as overheard: an account for each line, in order, between commas.
+    _text("heard_from", None),
+    _int("quoted_from", None),  # the account whose words are quoted in `sent`
     _text("state", "live"),  # live, compacted, undone, redacted
     _int("created_ms"),
     UniqueConstraint("session_id", "seq"),
@@ -475,6 +480,8 @@ embedding = Table(
 fact, fact_term = fact_tables(metadata)
 
 compaction = compaction_table(metadata)
+
+early_deletion = early_deletion_table(metadata)
 
 # Small facts of the install: the analyser's version, what a model can do, wrong tries at codes.
 kv = Table(

@@ -12,8 +12,9 @@ from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage
 from trunkline.agent.scope import AccountId, Scope
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.payloads import dump_outbound
-from trunkline.gateway.state import provider_rows
+from trunkline.gateway.state import people, provider_rows
 from trunkline.gateway.state.messages import VISIBLE, set_message_state
+from trunkline.gateway.state.records import scope_of
 from trunkline.gateway.state.schema import attachment, inbox, message, outbox, turn
 
 REMOVAL = "x:"
@@ -22,7 +23,8 @@ REMOVAL = "x:"
 
 @dataclass(frozen=True, slots=True)
 class PastTurn:
-    """A turn that has ended, by what was asked in it: the text, the bytes sent, and the platform's ids."""
+    """A turn that has ended, by what was asked in it: the text, the bytes sent, the platform's ids, and whose
+    words of others stand in the bytes."""
 
     id: int
     author: AccountId
@@ -30,6 +32,10 @@ class PastTurn:
     text: str
     sent: str
     platform_ids: tuple[str, ...]
+    heard_from: str | None
+    quoted_from: int | None
+    parts: str | None = None
+    """Where in the text each message stands, as it is kept; None where it was asked bit by bit."""
 
 
 def last_turns(connection: Connection, session_id: int, count: int) -> tuple[PastTurn, ...]:
@@ -71,6 +77,9 @@ def _past(connection: Connection, turn_id: int, account: int, ended_ms: int | No
         "\n\n".join(row.content for row in asked),
         "\n\n".join(row.content if row.sent is None else row.sent for row in asked),
         tuple(one for row in asked for one in json.loads(row.platform_ids or "[]")),
+        next((row.heard_from for row in asked if row.heard_from), None),  # what steers a turn has none
+        next((row.quoted_from for row in asked if row.quoted_from is not None), None),
+        asked[0].parts if len(asked) == 1 else None,
     )
 
 
@@ -89,8 +98,22 @@ def take_back(connection: Connection, scope: Scope, turn_id: int, reason: str) -
     )
 
 
+def clear_after_change(connection: Connection, turn_id: int, now_ms: int) -> None:
+    """Takes back what a turn had said so far when its account became somebody else's; else does nothing.
+
+    Its question is answered anew, and is then asked once.
+    """
+    row = connection.execute(select(turn.c.account_id, turn.c.reason).where(turn.c.id == turn_id)).first()
+    if row is None or row.reason != people.CHANGED:
+        return
+    account = people.load_account(connection, AccountId(row.account_id))
+    if account.person is not None:
+        take_back(connection, scope_of(account, None), turn_id, people.CHANGED)
+    plan_removal(connection, turn_id, now_ms)
+
+
 def hand_over(connection: Connection, old: int, new: int, message_id: int) -> None:
-    """Gives the old turn's messages in the chat to the new one, and the files of its question."""
+    """Gives the old turn's messages in the chat to the new one, and what was asked in it with its files."""
     rows = connection.execute(
         select(outbox)
         .where(outbox.c.source == f"t:{old}", outbox.c.kind.in_(("text", "preview")))
@@ -108,6 +131,8 @@ def hand_over(connection: Connection, old: int, new: int, message_id: int) -> No
         del values["id"]
         connection.execute(insert(outbox).values(**values))
     connection.execute(delete(outbox).where(outbox.c.id.in_([row.id for row in rows])))
+    words = inbox.c.kind.not_in(("edit", "retry"))
+    connection.execute(update(inbox).where(inbox.c.turn_id == old, words).values(turn_id=new))
     asked = select(message.c.id).where(message.c.turn_id == old, message.c.role == "user")
     connection.execute(
         update(attachment).where(attachment.c.message_id.in_(asked)).values(message_id=message_id)

@@ -1,13 +1,14 @@
 """What the titles of a scope's sessions add to a search: words of the query that stand in them."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from trunkline.gateway.state.analyser import fold
+from trunkline.gateway.state.analyser import fold, stem
 from trunkline.gateway.state.fulltext import rows
-from trunkline.gateway.state.query import Query
+from trunkline.gateway.state.query import Query, Term
 from trunkline.gateway.state.ranking import SessionScore, groups_of
 
 # What a word in a title is worth, in the units of a word in a message.
@@ -15,6 +16,8 @@ TITLE_WEIGHT = 1.5
 
 # The most sessions that only their title finds.
 MAX_FOUND = 50
+
+MIN_VARIED_CHARS = 4
 
 # All titles as one text: SQLite and Python hand over one row sooner than thousands.
 _SQLITE = (
@@ -67,10 +70,26 @@ def _titled(connection: Connection, streams: Sequence[int], asked: Query) -> dic
     folded = fold(titles or "").split("\n")
     found: dict[int, int] = {}
     for term in asked.terms:
-        for surface in term.surfaces:
-            for place in [place for place, title in enumerate(folded) if surface in title]:
-                found[place] = found.get(place, 0) | 1 << term.group
+        stands_in = _finder(term)
+        for place in [place for place, title in enumerate(folded) if stands_in(title)]:
+            found[place] = found.get(place, 0) | 1 << term.group
     if not found:
         return {}
     session_ids, last = ids.split(), times.split()
     return {int(session_ids[place]): (int(last[place]), bits) for place, bits in found.items()}
+
+
+def _finder(term: Term) -> Callable[[str], bool]:
+    """Says whether a term stands in a folded title: an English word as a word in any of its forms."""
+    phrase, surface = term.pattern[0], term.surfaces[0]
+    wanted = phrase.words[0]
+    if len(phrase.words) > 1 or not (wanted.isascii() and wanted.isalnum()):
+        return lambda title: surface in title
+    # The last sign of a stem may differ from the word's: `stori` is of `story`.
+    begun = wanted if phrase.is_prefix or len(wanted) < MIN_VARIED_CHARS else wanted[:-1]
+    words = re.compile(rf"(?<![^\W_])(?:{re.escape(begun)}|{re.escape(surface)})[^\W_]*")
+    if phrase.is_prefix:
+        return lambda title: begun in title and words.search(title) is not None
+    return lambda title: (
+        (begun in title or surface in title) and any(stem(word) == wanted for word in words.findall(title))
+    )

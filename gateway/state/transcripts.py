@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, bindparam, func, literal, or_, select, union_all
 
 from trunkline.agent.ports import SessionCard, SessionView, TranscriptLine
-from trunkline.gateway.state.analyser import fold
+from trunkline.gateway.state.analyser import fold, storable
 from trunkline.gateway.state.messages import VISIBLE
 from trunkline.gateway.state.schema import account, message, person, session
 from trunkline.gateway.state.tool_calls import tool_calls_from_json
@@ -32,13 +32,14 @@ def browse(
     """The sessions with the newest messages, newest first."""
     query = _sessions(streams).where(session.c.message_count > 0)
     if platform is not None:
-        query = query.where(session.c.platform == platform)
+        query = query.where(session.c.platform == storable(platform))
     rows = connection.execute(query.order_by(session.c.last_ms.desc(), session.c.id.desc()).limit(limit))
     return tuple(card(connection, row) for row in rows.all())
 
 
 def find_session(connection: Connection, streams: Sequence[int], public_id: str) -> Row[Any] | None:
-    return connection.execute(_sessions(streams).where(session.c.public_id == public_id)).one_or_none()
+    named = session.c.public_id == storable(public_id)
+    return connection.execute(_sessions(streams).where(named)).one_or_none()
 
 
 def sessions_by_row(
@@ -86,6 +87,8 @@ def read(connection: Connection, row: Row[Any], max_chars: int) -> SessionView:
 
 def around(connection: Connection, row: Row[Any], message_id: int, window: int) -> SessionView | None:
     """`window` messages (at most MAX_WINDOW) on each side of one; None when the session doesn't have it."""
+    if not 0 < message_id < 1 << 63:
+        return None
     centre = connection.execute(_visible(row.id).where(message.c.id == message_id)).one_or_none()
     if centre is None:
         return None

@@ -9,6 +9,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 import aiohttp
 from rich.console import Console
@@ -87,6 +88,18 @@ class TelegramBench(AdapterBench):
 
     async def edit(self, message_id: str, text: str) -> None:
         await self.emulator.edit_message(ANN, int(message_id), text)
+
+    async def attach(self, name: str, content: bytes, text: str) -> str:
+        file = self.emulator.document(content, name, "application/octet-stream")
+        return str((await self.emulator.direct_message(ANN, text, media=file)).message_id)
+
+    async def files(self, to: ChatRef) -> Sequence[tuple[str, bytes]]:
+        sent = [
+            message["document"]
+            for message in self.emulator.chats[int(to.chat)].messages.values()
+            if "document" in message and self.emulator.is_own(message)
+        ]
+        return [(file["file_name"], self.emulator.files[file["file_id"]]) for file in sent]
 
     async def call(self, command: str, argument: str) -> None:
         await self.emulator.direct_message(ANN, f"/{command} {argument}")
@@ -178,6 +191,16 @@ class DiscordBench(AdapterBench):
     async def delete(self, message_id: str) -> None:
         await self.emulator.delete(self.emulator.general, message_id)
 
+    async def attach(self, name: str, content: bytes, text: str) -> str:
+        file = self.emulator.attachment(name, content, "application/octet-stream")
+        return await self.emulator.direct_message("77", text, attachments=[file])
+
+    async def files(self, to: ChatRef) -> Sequence[tuple[str, bytes]]:
+        world = self.emulator.world
+        held = world.messages.get(to.thread or to.chat, {}).values()
+        sent = [file for m in held if m["author"]["id"] == world.bot_id for file in m["attachments"]]
+        return [(file["filename"], world.files[urlsplit(file["url"]).path]) for file in sent]
+
     async def call(self, command: str, argument: str) -> None:
         await self.emulator.slash("77", command, argument)
 
@@ -253,6 +276,15 @@ class SlackBench(AdapterBench):
 
     async def delete(self, message_id: str) -> None:
         await self.emulator.message_deleted("C1", message_id)
+
+    async def attach(self, name: str, content: bytes, text: str) -> str:
+        file = self.emulator.store_file(name, "application/octet-stream", content)
+        return await self.emulator.direct_message("U1", text, files=[file])
+
+    async def files(self, to: ChatRef) -> Sequence[tuple[str, bytes]]:
+        ids = [file["id"] for post in self.emulator.sent(to.chat, to.thread) for file in post.files]
+        stored = self.emulator.workspace.files
+        return [(stored[id].name, stored[id].content) for id in ids]
 
     async def call(self, command: str, argument: str) -> None:
         await self.emulator.slash("U1", self._direct, f"{command} {argument}")

@@ -24,6 +24,8 @@ HERE = ROOMS | {
     "what_may_have_arrived_is_looked_for",
     "reactions_go_both_ways",
     "a_refusal_is_raised_as_its_kind",
+    "a_file_comes_with_its_words_and_is_fetched_only_when_asked_for",
+    "a_file_goes_out_whole",
 }
 """What a page or a pipe on this machine has no counterpart of."""
 

@@ -14,12 +14,11 @@ from tests.adapters.markup_model import (
     assert_code_is_whole,
     code_lines,
     code_of,
-    commonmark,
+    has_what_is_laid_out_anew,
     limits,
     paragraphs,
     squeezed,
     thorough,
-    tokens_of,
     visible,
 )
 from trunkline.adapters.base import Chunk
@@ -42,20 +41,6 @@ def test_no_chunk_is_blank_or_over_the_limit(
 
     assert all(size(chunk.text) <= limit and squeezed(chunk.text) for chunk in chunks)
     assert bool(chunks) or not squeezed(visible(markdown))
-
-
-def has_what_is_laid_out_anew(markdown: str) -> bool:
-    """Tables, addresses that are spelled out or shortened, and definitions: they have tests of their own."""
-    tokens = tokens_of(markdown)
-    env: dict[str, object] = {}
-    commonmark.parse(markdown, env)
-    inner = [child for token in tokens for child in token.children or ()]
-    links = [child for child in inner if child.type in ("image", "link_open")]
-    spelled = any(link.attrs.get("href") != "https://e.test" for link in links) or (
-        links and any("://" in child.content for child in inner)
-    )
-    too_deep = any(token.level >= 59 for token in tokens)
-    return bool(spelled or too_deep or env) or any(token.type == "table_open" for token in tokens)
 
 
 @pytest.mark.parametrize(("render", "size", "read"), PLATFORMS)

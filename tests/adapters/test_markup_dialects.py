@@ -21,7 +21,7 @@ from tests.adapters.markup_model import (
     thorough,
     utf16_units,
 )
-from trunkline.adapters.base import Chunk
+from trunkline.adapters.base import Chunk, Entity
 from trunkline.adapters.markup.discord import render_discord
 from trunkline.adapters.markup.plain import render_plain
 from trunkline.adapters.markup.slack import render_slack
@@ -165,6 +165,59 @@ def test_telegram_gets_links_quotes_and_code_as_entities() -> None:
     ]
 
 
+_TELEGRAM_NAME = re.compile(r"(?<!\w)@\w{2,}")
+
+
+@pytest.mark.parametrize(
+    "markdown",
+    [
+        "ask @bob_smith now",
+        "@bob",
+        "(@bob)",
+        "@**bob**",
+        "**@bob**, *@cy*",
+        "😀 @bob 😀",
+        "> @bob",
+        "- @bob\n- @cy",
+        "/@bob",
+    ],
+)
+def test_a_name_in_an_answer_on_telegram_notifies_nobody_and_styles_stay_where_they_were(
+    markdown: str,
+) -> None:
+    (chunk,) = render_telegram(markdown)
+    (plain,) = render_telegram(markdown.replace("@", "%"))
+    assert not _TELEGRAM_NAME.search(chunk.text)
+    assert chunk.text.replace("\u200b", "") == plain.text.replace("%", "@")
+    styled, unmarked = (
+        [_styled(one, entity).replace("\u200b", "").replace("%", "@") for entity in one.entities]
+        for one in (chunk, plain)
+    )
+    assert styled == unmarked
+
+
+def _styled(chunk: Chunk, entity: Entity) -> str:
+    units = chunk.text.encode("utf-16-le")
+    return units[2 * entity.offset : 2 * (entity.offset + entity.length)].decode("utf-16-le")
+
+
+@pytest.mark.parametrize(
+    "markdown",
+    [
+        "ana@example.org",
+        "`@bob`",
+        "```\n@bob\n```",
+        "https://e.test/@bob",
+        "e.test/@bob/1",
+        "a @ b",
+        "at 5 @",
+    ],
+)
+def test_what_is_no_name_stays_as_it_is_on_telegram(markdown: str) -> None:
+    (chunk,) = render_telegram(markdown)
+    assert "\u200b" not in chunk.text
+
+
 def test_telegram_messages_hold_at_most_100_entities() -> None:
     chunks = render_telegram("**b** x " * 250)
 
@@ -254,6 +307,15 @@ def test_nothing_the_model_writes_is_a_mention_on_discord(mention: str) -> None:
     (chunk,) = render_discord(f"hello {mention} and [{mention}](https://e.test/@everyone)")
 
     assert not re.search(r"@everyone|@here|<@!?&?\d+>|<#\d+>", chunk.text)
+
+
+@thorough
+@given(markdown=any_markdown, limit=limits)
+def test_no_mention_of_any_markdown_reaches_discord_outside_code(markdown: str, limit: int) -> None:
+    for text in texts(render_discord(markdown.replace("a", "@everyone").replace("b", "<@&1>"), limit)):
+        without_code = re.sub(r"\\.|(`+)[^`](?:.*?[^`])?\1(?!`)", "", text, flags=re.DOTALL)
+
+        assert not re.search(r"@everyone|@here|<@!?&?\d+>|<#\d+>", without_code)
 
 
 @pytest.mark.parametrize(
@@ -357,6 +419,8 @@ def test_an_address_is_spelled_out_once_in_a_text_and_cut_where_nobody_reads_on(
         ("see https://e.test/a.**bold**", "see <https://e.test/a>.**bold**"),
         ("https://e.test/a `code`", "https://e.test/a `code`"),
         ("`code`https://e.test/a", "`code`https://e.test/a"),
+        ("**see https://e.test/a`code`**", "**see <https://e.test/a>`code`**"),
+        ("# see https://e.test/a*b*", "**see <https://e.test/a>*b***"),
     ],
 )
 def test_an_address_on_discord_ends_before_a_mark_that_touches_it(markdown: str, written: str) -> None:

@@ -1,10 +1,10 @@
 """Slack's buttons, reactions, assistant pane and names, over the real library against the emulator."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from tests.emulators.slack import APP_TOKEN, BOT_TOKEN, SlackEmulator
+from tests.emulators.slack import APP_TOKEN, BOT_TOKEN, TEAM, SlackEmulator
 from tests.emulators.slack_bench import QUICK, Bench, Inbox, emulated, running, said
 from trunkline.adapters.base import Button, ChatRef, Chunk, InboundKind, OutboundMessage, Rejected
 from trunkline.adapters.slack import SlackAdapter
@@ -68,10 +68,16 @@ async def test_a_reaction_is_read_and_put_by_its_emoji(bench: Bench) -> None:
         await bench.adapter.react(ChatRef("C1"), sent.message_id, "🧶")
 
 
+async def suggest(team: str, user: str) -> Sequence[str]:
+    """To U1 alone: the house knows nobody else."""
+    return PROMPTS if (team, user) == (TEAM, "U1") else ()
+
+
 async def test_a_pane_that_opens_gets_suggestions_and_later_a_title(slack: SlackEmulator) -> None:
-    adapter = SlackAdapter(BOT_TOKEN, APP_TOKEN, base_url=slack.api_url, timing=QUICK, prompts=PROMPTS)
+    adapter = SlackAdapter(BOT_TOKEN, APP_TOKEN, base_url=slack.api_url, timing=QUICK, suggest=suggest)
     inbox = Inbox()
     async with running(slack, inbox, adapter) as bench:
+        await slack.open_pane("U2")
         thread = await slack.open_pane("U1")
         await slack.wait_for(lambda: slack.web.prompts)
         await slack.direct_message("U1", "Plan my week", thread=thread)
@@ -88,7 +94,7 @@ async def test_a_pane_whose_suggestions_are_refused_is_acknowledged_all_the_same
     slack: SlackEmulator,
 ) -> None:
     slack.refuse_next("assistant.threads.setSuggestedPrompts", "missing_scope")
-    adapter = SlackAdapter(BOT_TOKEN, APP_TOKEN, base_url=slack.api_url, timing=QUICK, prompts=PROMPTS)
+    adapter = SlackAdapter(BOT_TOKEN, APP_TOKEN, base_url=slack.api_url, timing=QUICK, suggest=suggest)
     async with running(slack, Inbox(), adapter):
         await slack.open_pane("U1")
         await slack.all_acked()

@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from rich.console import Console
 
 from trunkline.adapters.base import (
     AttachmentKind,
+    Button,
     ChatRef,
     Chunk,
     InboundKind,
@@ -56,7 +58,7 @@ class House:
             await self.adapter.edit(receipt.message_id, OutboundMessage(to, Chunk(text)))
         await self.adapter.typing(to, on=False)
 
-    async def chat(self, lines: list[str]) -> str:
+    async def chat(self, lines: list[str], *, to_terminal: bool = False) -> str:
         """What is printed when these lines come through a pipe."""
         out = io.StringIO()
         rest = iter(lines)
@@ -64,7 +66,7 @@ class House:
             "alice",
             conversation="c1",
             read_line=lambda: next(rest, None),
-            console=Console(file=out, width=80),
+            console=Console(file=out, width=80, force_terminal=to_terminal, color_system=None),
             settle_s=0.05,
         )
         async with asyncio.timeout(DEADLINE_S), self.tasks:
@@ -76,6 +78,66 @@ async def test_lines_through_a_pipe_get_their_answers_once_and_in_order() -> Non
     printed = await House().chat(["one", "", "two"])
 
     assert printed == "You said one\nYou said two\n"
+
+
+class SlowToEnd(House):
+    """Stops typing before the answer has its last text, as a busy house does, and repeats that once more."""
+
+    async def answer(self, message: InboundMessage) -> None:
+        assert self.adapter is not None
+        to = ChatRef(message.chat, message.thread)
+        await self.adapter.typing(to, on=True)
+        stop = (Button("stop", "Stop", "1"),)
+        receipt = await self.adapter.send(OutboundMessage(to, Chunk("Once upon"), buttons=stop))
+        await self.adapter.typing(to, on=False)
+        await asyncio.sleep(0.3)
+        for _ in range(2):
+            await self.adapter.edit(receipt.message_id, OutboundMessage(to, Chunk("Once upon a time.")))
+            await asyncio.sleep(0.2)
+
+
+async def test_an_answer_that_can_still_be_stopped_is_waited_for_and_printed_once() -> None:
+    assert await SlowToEnd().chat(["a story", "another"]) == "Once upon a time.\n" * 2
+
+
+class Reminding(House):
+    """Answers, and says something of its own accord when the answer has been printed."""
+
+    async def answer(self, message: InboundMessage) -> None:
+        assert self.adapter is not None
+        await super().answer(message)
+        await asyncio.sleep(0.3)
+        to = ChatRef(message.chat, message.thread)
+        receipt = await self.adapter.send(OutboundMessage(to, Chunk("By the")))
+        await self.adapter.edit(receipt.message_id, OutboundMessage(to, Chunk("By the way: the boiler.")))
+
+
+async def test_what_comes_unasked_is_printed_once_and_whole() -> None:
+    house = Reminding()
+    lines = iter(["one"])
+    out = io.StringIO()
+
+    def read_line() -> str | None:
+        line = next(lines, None)
+        until = time.monotonic() + DEADLINE_S
+        while line is None and "boiler" not in out.getvalue() and time.monotonic() < until:
+            time.sleep(0.01)
+        return line
+
+    house.adapter = TerminalAdapter(
+        "alice", conversation="c1", read_line=read_line, console=Console(file=out, width=80), settle_s=0.05
+    )
+    async with asyncio.timeout(DEADLINE_S), house.tasks:
+        await house.adapter.run(house.deliver, lambda _: None)
+
+    assert out.getvalue() == "You said one\nBy the way: the boiler.\n"
+
+
+async def test_lines_of_a_pipe_stand_before_their_answers_on_a_terminal() -> None:
+    printed = await House().chat(["/help", "/status"], to_terminal=True)
+
+    shown = [line for line in re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]", "", printed).split("\n") if "›" in line]
+    assert [line.strip() for line in shown[:2]] == ["› /help", "› /status"]
 
 
 async def test_a_line_is_a_message_of_the_person_in_the_conversation() -> None:
@@ -181,7 +243,9 @@ async def main():
     global adapter, tasks
     console = Console(width=60)
     read = LineReader()
-    adapter = TerminalAdapter("alice", conversation="c", read_line=read, console=console, settle_s=0.05)
+    adapter = TerminalAdapter(
+        "alice", conversation="c", read_line=read, console=console, settle_s=0.05, keyboard=read.keyboard
+    )
     async with asyncio.TaskGroup() as tasks:
         await adapter.run(House().deliver, lambda tenant: None)
     print("left")
@@ -228,6 +292,24 @@ def test_in_a_terminal_ctrl_c_stops_the_answer_and_ctrl_d_ends_the_chat() -> Non
     terminal.type("\x04")
     terminal.until(lambda seen: "left" in seen)
 
+    assert terminal.close() == 0
+
+
+def test_what_is_typed_during_an_answer_shows_at_the_next_prompt() -> None:
+    terminal = Terminal()
+    terminal.until(lambda seen: "›" in seen)
+
+    terminal.type("forever\n")
+    terminal.until(lambda seen: "thinking about forever" in seen)
+    terminal.type("short\n")
+    terminal.program.send_signal(signal.SIGINT)
+    terminal.until(lambda seen: "thinking about short" in seen and seen.count("› ") >= 3)
+    terminal.type("\x04")
+    terminal.until(lambda seen: "left" in seen)
+
+    during, _, after = terminal.seen.partition("stopped-it")
+    assert "short" not in during
+    assert re.search(r"› \S*short\r?\n", re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]", "", after))
     assert terminal.close() == 0
 
 
@@ -342,6 +424,7 @@ async def test_a_file_is_saved_under_its_name_and_never_over_another(tmp_path: P
     for content in (b"one", b"two"):
         file = OutboundFile(AttachmentKind.DOCUMENT, "../list.md", "text/markdown", "0" * 64, content)
         await adapter.send(OutboundMessage(ChatRef("alice", "c1"), Chunk(""), file=file))
+    await adapter.run(House().deliver, lambda _: None)
     saved = {path.name: path.read_bytes() for path in (tmp_path / "downloads").iterdir()}
     assert saved == {"list.md": b"one", "list 2.md": b"two"}
     assert [f"Saved: {tmp_path / 'downloads' / name}" in out.getvalue() for name in saved] == [True, True]

@@ -124,6 +124,24 @@ async def test_a_message_sent_twice_has_one_key_and_is_shown_once(browser: Brows
     assert (await browser.get("/c/chat1"))[1].count('class="person"') == 1
 
 
+async def test_a_message_that_is_deleted_leaves_the_page_and_those_that_are_open(browser: Browser) -> None:
+    await browser.sign_in()
+    place = await browser.place("chat1")
+    receipt = await browser.adapter.send(answer_in("chat1", "not for long"))
+    await browser.adapter.send(answer_in("chat1", "to stay"))
+
+    async with browser.follow("chat1", place) as events:
+        await events.next()
+        await browser.adapter.delete(ChatRef("alice", "chat1"), receipt.message_id)
+        await events.next("reset")
+
+    _, page = await browser.get("/c/chat1")
+    assert "to stay" in page
+    assert "not for long" not in page
+    async with browser.follow("chat1", await browser.place("chat1")) as events:
+        assert await events.next("typing") == {"on": False}
+
+
 @pytest.mark.parametrize(
     ("body", "command", "argument"),
     [

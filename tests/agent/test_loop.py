@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tests.emulators.openai import OpenAIEmulator, Reply, ToolUse
 from trunkline.agent.history import UNKNOWN_OUTCOME
-from trunkline.agent.loop import run_turn
+from trunkline.agent.loop import MOST_PARTS, run_turn
 from trunkline.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
 from trunkline.agent.model import (
     FailureKind,
@@ -249,6 +249,17 @@ async def test_one_tool_that_is_not_parallel_makes_the_step_go_in_order() -> Non
         ("{}", "text: Field required"),
         ('{"text": "a", "more": 1}', "more:"),
         ('{"text": 5}', "text:"),
+        ('"{\\"text\\": \\"a\\"}"', "not str"),
+        ('{"text": "a",}', "no valid JSON"),
+        ("{'text': 'a'}", "no valid JSON"),
+        ('{"text": None}', "no valid JSON"),
+        ('{"text": True}', "no valid JSON"),
+        ('{"text": "a"} {"text": "b"}', "no valid JSON"),
+        ('```json\n{"text": "a"}\n```', "no valid JSON"),
+        ('{"text": "a", "text": "b"}', "twice"),
+        ('{"text": NaN}', "wrong"),
+        ('{"text": ' + "9" * 5_000 + "}", "wrong"),
+        ("true", "not bool"),
     ],
 )
 async def test_wrong_arguments_come_back_as_an_error_and_are_never_run(given: str, told: str) -> None:
@@ -530,6 +541,40 @@ async def test_an_answer_that_breaks_twice_is_kept_and_marked() -> None:
 
     assert (end.reason, end.answer) == ("failed", "One two three")
     assert end.message == AssistantMessage("One two three", finish_reason="error", interrupted=True)
+
+
+async def test_an_answer_at_its_length_limit_is_gone_on_with_as_one() -> None:
+    first = text("One, and then two and three ", finish="length")
+    model = ScriptedModel(first, text("then two and three and four ", finish="length"), text("and five."))
+
+    events = await run(model)
+
+    whole = "One, and then two and three and four and five."
+    assert seen(events) == whole
+    end = ending(events)
+    assert (end.reason, end.message) == ("done", AssistantMessage(whole))
+    shown, note = model.requests[2].messages[-2:]
+    assert shown == AssistantMessage("One, and then two and three and four ")
+    assert isinstance(note, UserMessage)
+    assert "length limit" in note.sent
+    assert len(end.usage) == 3
+
+
+async def test_an_answer_that_never_ends_is_left_at_a_few_parts_and_says_so() -> None:
+    model = ScriptedModel(*[text(f"part {n} " * 3, finish="length") for n in range(9)])
+
+    end = ending(await run(model))
+
+    assert len(model.requests) == MOST_PARTS
+    assert end.message is not None
+    assert end.message.finish_reason == "length"
+    assert (end.reason, end.answer) == ("done", end.message.text)
+
+
+async def test_an_answer_of_hidden_thoughts_up_to_its_limit_is_asked_for_once_more() -> None:
+    model = ScriptedModel(text(finish="length"), text("Here."))
+
+    assert ending(await run(model)).answer == "Here."
 
 
 async def test_a_failure_without_text_stores_nothing() -> None:

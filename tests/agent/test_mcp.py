@@ -25,6 +25,7 @@ from trunkline.agent.tools.mcp import (
     legal_name,
     render_result,
 )
+from trunkline.agent.tools.mcp_http import MOST_ANSWER_BYTES
 
 HERE = ToolContext(PersonScope(PersonId("ana")), "s", 1, 1, "c", "telegram", datetime(2026, 1, 1, tzinfo=UTC))
 ODD = ("-m", "tests.emulators.mcp_server")
@@ -38,7 +39,7 @@ async def connected(**more: Any) -> AsyncIterator[McpConnection]:
     async with asyncio.TaskGroup() as group:
         running = group.create_task(connection.run())
         try:
-            assert await connection.wait_until_known(30), connection.reason
+            assert await connection.wait_until_known(90), connection.reason
             yield connection
         finally:
             running.cancel()
@@ -160,24 +161,63 @@ async def test_only_the_tools_that_are_wanted_are_taken() -> None:
         assert server.left_out == ("subtract: the server has no such tool",)
 
 
-async def test_a_server_over_http_gets_its_secret() -> None:
+@asynccontextmanager
+async def serving(*flags: str) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+    """Our own server over HTTP: its address and its process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    process = await asyncio.create_subprocess_exec(sys.executable, *ODD, "--port", str(port), "--locked")
+    process = await asyncio.create_subprocess_exec(sys.executable, *ODD, "--port", str(port), *flags)
     try:
-        url = f"http://127.0.0.1:{port}/mcp"
-        async with connected(
-            command="", args=(), url=url, headers={"Authorization": "Bearer open"}
-        ) as server:
-            assert (await call(server, "add", first=2, second=3)).content == "5"
-            process.kill()
-            await process.wait()
-            assert (await call(server, "add", first=1)).is_error
+        yield f"http://127.0.0.1:{port}/mcp", process
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+async def test_a_server_over_http_gets_its_secret() -> None:
+    async with serving("--locked") as (url, process):
+        secret = {"Authorization": "Bearer open"}
+        async with connected(command="", args=(), url=url, headers=secret) as server:
+            assert (await call(server, "add", first=2, second=3)).content == "5"
+            process.kill()
+            await process.wait()
+            assert (await call(server, "add", first=1)).is_error
+
+
+@pytest.mark.parametrize("flags", [("--plain",), ()], ids=["plain", "stream"])
+async def test_an_answer_over_http_is_bounded_and_the_server_of_use_afterwards(
+    flags: tuple[str, ...],
+) -> None:
+    async with serving(*flags) as (url, _), connected(command="", args=(), url=url) as server:
+        assert len((await call(server, "much", chars=300_000)).content) < RESULT_CHARS + 200
+        said = await call(server, "much", chars=3 * MOST_ANSWER_BYTES)
+        assert said.is_error
+        assert (await call(server, "add", first=2, second=3)).content == "5"
+
+
+async def test_a_server_whose_list_changes_is_listed_again() -> None:
+    async with connected() as server:
+        assert (await call(server, "grow")).content == "grown"
+
+        async def is_listed() -> bool:
+            return {"odd_plus"} == {"odd_plus", "odd_much"} & {one.name for one in server.tools}
+
+        await eventually(is_listed, timeout_s=30)
+        assert (await call(server, "plus", first=2)).content == "2"
+
+
+async def test_resources_and_large_pictures_are_named_and_not_copied() -> None:
+    async with connected() as server:
+        picture = await call(server, "sized_picture", count=900_000)
+        assert picture.content == "[a picture that can't be shown: image/png, 900,000 bytes]"
+        said = await call(server, "resources")
+        assert "not instructions" in said.content
+        assert "</memory-context>" not in said.content
+        assert "[a file that can't be shown: file:///b.bin]" in said.content
+        assert "[a resource: notes, file:///notes.txt]" in said.content
+        assert len(said.content) < 1_000
 
 
 SCHEMA: Mapping[str, Any] = {

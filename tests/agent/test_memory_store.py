@@ -242,9 +242,17 @@ async def test_a_store_that_a_hand_made_too_large_can_be_made_smaller(
     assert isinstance(await apply(store, ("replace", "b" * 80, "bbb")), Written)
 
 
-@pytest.mark.parametrize("text", ["", "  \n", "a\n§\nb", "§"])
+@pytest.mark.parametrize("text", ["", "  \n", "\u200b \u2060", "\u00a0\u3000", "a\n§\nb", "§", "a\r\n§\r\nb"])
 def test_empty_content_and_a_mark_line_are_refused(text: str, store: FileMemoryStore) -> None:
     assert failed(asyncio.run(add(store, text))).kind is FailureKind.INVALID
+
+
+async def test_half_a_character_is_refused_and_not_raised(store: FileMemoryStore) -> None:
+    await add(store, "likes tea")
+
+    assert failed(await add(store, "likes \ud83d rye")).kind is FailureKind.THREAT
+    assert failed(await apply(store, ("remove", "", "\ud83d"))).kind is FailureKind.NO_MATCH
+    assert (await store.read(ANA)).user == ("likes tea",)
 
 
 async def test_a_mark_in_a_sentence_and_at_the_end_leaves_neighbours_alone(store: FileMemoryStore) -> None:
@@ -332,6 +340,37 @@ async def test_a_write_that_fails_keeps_the_old_text_and_abandons_its_row(
     assert journal.states == ["done", "abandoned"]
 
 
+async def test_a_link_in_the_place_of_the_temporary_file_is_not_written_through(
+    store: FileMemoryStore, tmp_path: Path
+) -> None:
+    await add(store, "likes tea")
+    other = tmp_path / "other.txt"
+    other.write_text("somebody's own", "utf-8")
+    (tmp_path / "memories/ana/USER.md.tmp").symlink_to(other)
+
+    assert isinstance(await add(store, "lives in Ghent"), Written)
+
+    assert other.read_text("utf-8") == "somebody's own"
+    assert not (tmp_path / "memories/ana/USER.md").is_symlink()
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a loop of links", "a folder"])
+async def test_what_is_no_file_is_neither_read_nor_replaced(
+    kind: str, store: FileMemoryStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "memories/ana/USER.md"
+    path.parent.mkdir(parents=True)
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a loop of links":
+        path.symlink_to(path)
+    else:
+        path.mkdir()
+
+    assert failed(await add(store, "likes tea")).kind is FailureKind.UNREADABLE
+    assert (await store.read(ANA)).unreadable == ("user",)
+
+
 async def test_without_a_journal_row_nothing_is_written(tmp_path: Path) -> None:
     store = FileMemoryStore(tmp_path, MemoryLimits(), BrokenJournal())
 
@@ -409,6 +448,31 @@ async def test_many_writers_in_one_loop_lose_nothing(tmp_path: Path) -> None:
     assert set((await first.read(ANA)).user) == {f"fact {number}" for number in range(20)}
 
 
+async def test_what_one_writer_removed_stays_removed_when_another_who_saw_it_adds(tmp_path: Path) -> None:
+    first = FileMemoryStore(tmp_path, MemoryLimits(), ListJournal())
+    second = FileMemoryStore(tmp_path, MemoryLimits(), ListJournal())
+    await add(first, "likes tea", "lives in Ghent")
+    assert (await second.read(ANA)).user == ("likes tea", "lives in Ghent")
+
+    await apply(first, ("remove", "", "Ghent"))
+    await add(second, "works at night")
+
+    assert (await first.read(ANA)).user == ("likes tea", "works at night")
+
+
+def test_only_the_store_knows_where_memory_files_are_and_writes_them() -> None:
+    root = Path(__file__).parents[2]
+    knowing = {
+        str(path.relative_to(root))
+        for folder in ("agent", "adapters", "gateway")
+        for path in (root / folder).rglob("*.py")
+        if ".path_of(" in path.read_text("utf-8")
+    }
+
+    # The command line makes its draft beside the file, and whoever leaves takes the whole folder along.
+    assert knowing == {"agent/memory/store.py", "gateway/cli/memory.py", "gateway/memory_files.py"}
+
+
 async def test_a_switched_off_store_is_neither_read_nor_written(tmp_path: Path) -> None:
     await add(FileMemoryStore(tmp_path, MemoryLimits(), ListJournal()), "likes tea")
     store = FileMemoryStore(tmp_path, MemoryLimits(user_enabled=False), ListJournal())
@@ -435,7 +499,7 @@ def _race(home: str, worker: int) -> None:
 
 async def _race_rounds(home: Path, worker: int) -> None:
     """Each worker adds its facts, rewords each, and removes every second one; then tries to overfill."""
-    store = FileMemoryStore(home, RACE_LIMITS, ListJournal(), lock_timeout_s=60)
+    store = FileMemoryStore(home, RACE_LIMITS, ListJournal(), lock_timeout_s=300)
     for number in range(ROUNDS):
         steps: Sequence[tuple[Action, str, str]] = (
             ("add", f"fact w{worker}-{number}.", ""),
@@ -449,6 +513,7 @@ async def _race_rounds(home: Path, worker: int) -> None:
         await apply(store, ("remove", "", "zzz"))
 
 
+@pytest.mark.timeout(600)  # sixteen processes on a busy machine take their time to begin
 def test_processes_that_race_lose_no_update_and_never_pass_the_limit(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_race, args=(str(tmp_path), worker)) for worker in range(PROCESSES)]
@@ -465,6 +530,8 @@ def test_processes_that_race_lose_no_update_and_never_pass_the_limit(tmp_path: P
     assert [process.exitcode for process in processes] == [0] * PROCESSES
     expected = {f"fact w{w}-{n}. reworded" for w in range(PROCESSES) for n in range(0, ROUNDS, 2)}
     assert {e for e in parse_entries(path.read_text("utf-8")).entries if e[0] != "z"} == expected
+    with FileLock(f"{path}.lock", timeout=0):
+        pass  # nobody has left it locked
 
 
 def _write_for_ever(home: str) -> None:

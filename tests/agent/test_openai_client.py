@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any, Literal
 
@@ -60,9 +60,12 @@ def a_model(
     timeouts: Timeouts = PATIENT,
     support: ForgetfulToolSupport | None = None,
     api_key: str = "sk-test-key-1234567",
+    window: Callable[[], int | None] | None = None,
 ) -> OpenAIModel:
     endpoint = Endpoint(server.base_url, api_key)
-    return OpenAIModel("emulated", endpoint, tool_calls=tool_calls, timeouts=timeouts, support=support)
+    return OpenAIModel(
+        "emulated", endpoint, tool_calls=tool_calls, timeouts=timeouts, support=support, window=window
+    )
 
 
 def ask(*messages: Message, tools: tuple[ToolSpec, ...] = (NOTE,), **more: Any) -> ModelRequest:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from tests.emulators.openai import OpenAIEmulator, Reply, ToolUse
 from trunkline.agent.loop import run_turn
 from trunkline.agent.memory.entries import MemoryLimits
+from trunkline.agent.memory.operations import Operation
 from trunkline.agent.memory.outcomes import Held, Outcome
 from trunkline.agent.memory.snapshot import MemorySnapshot
 from trunkline.agent.memory.store import FileMemoryStore
@@ -194,6 +195,32 @@ async def test_what_it_saves_is_written_in_its_own_name_and_told(
     ((scope, _, origin),) = journal.rows
     assert (scope, origin.actor, origin.session, origin.turn) == (ANA, "review", "s1", 12)
     assert [(call.purpose, call.usage) for call in review.usage] == [("review", Usage(100, 90, 5))] * 2
+
+
+async def test_what_is_saved_elsewhere_while_the_model_thinks_survives_its_write(
+    store: FileMemoryStore, tmp_path: Path
+) -> None:
+    elsewhere = FileMemoryStore(tmp_path, MemoryLimits(), ListJournal())
+    add = Operation("add", "User lives in Ghent.")
+    await store.apply(ANA, "user", [add], WriteOrigin("tool", "telegram"))
+
+    class Slow(ScriptedModel):
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            if not self.requests:
+                added = Operation("add", "User likes tea.")
+                await elsewhere.apply(ANA, "user", [added], WriteOrigin("tool", "discord"))
+            async for event in super().stream(request):
+                yield event
+
+    merge = {
+        "action": "replace",
+        "target": "user",
+        "content": "User is a nurse in Ghent.",
+        "old_text": "Ghent",
+    }
+    await Review(request(store), Slow(calls(("memory", merge)), NOTHING), store).run()
+
+    assert (await store.read(ANA)).user == ("User is a nurse in Ghent.", "User likes tea.")
 
 
 async def test_saving_what_is_known_already_is_no_change(

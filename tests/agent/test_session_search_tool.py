@@ -274,6 +274,22 @@ async def test_filters_reach_the_search_in_the_persons_zone() -> None:
     assert query.limit == 3
 
 
+@pytest.mark.parametrize("limit", ["since", "until"])
+@pytest.mark.parametrize("end_of_time", ["0001-01-01", "9999-12-31", "9999-12-31T23:59:59-12:00"])
+async def test_the_ends_of_time_are_no_limit_that_fails(limit: str, end_of_time: str) -> None:
+    assert not (await ask(Transcripts((hit("a"),)), query="x", **{limit: end_of_time})).is_error
+
+
+async def test_a_pasted_book_as_the_query_is_answered_in_bounds() -> None:
+    hits = tuple(hit(str(n), "neither word of the book stands here " * 2_000) for n in range(10))
+    book = " ".join(f"word{number}" for number in range(20_000))
+
+    result = await ask(Transcripts(hits), query=book, limit=10, summarize=False)
+
+    assert len(result.content) <= 12_000
+    assert len(parsed(result)["results"]) == 10
+
+
 async def test_a_room_is_searched_as_the_room() -> None:
     search = Transcripts()
 
@@ -298,7 +314,10 @@ async def test_arguments_that_make_no_sense_are_explained(arguments: dict[str, A
     assert said in parsed(result)["error"]
 
 
-@pytest.mark.parametrize("arguments", [{"query": 5}, {"limit": 0}, {"sort": "best"}, {"person": "bo"}])
+@pytest.mark.parametrize(
+    "arguments",
+    [{"query": 5}, {"limit": 0}, {"sort": "best"}, {"person": "bo"}, {"around_message_id": 1 << 63}],
+)
 def test_wrong_types_and_unknown_arguments_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         SearchArguments.model_validate(arguments)

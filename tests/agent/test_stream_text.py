@@ -76,6 +76,15 @@ def test_how_a_stream_is_cut_up_does_not_matter(make: Callable[[], Filter], piec
     assert len(set(kept)) <= 1
 
 
+def test_a_huge_piece_takes_time_in_proportion_to_its_length() -> None:
+    """A filter that copies the rest at each character would be at this for longer than a test may take."""
+    text = "[x](y) <b>1 < 2</b> ⟦z⟧ `c` [Note] " * 15_000
+
+    assert streamed(OwnTextFilter((SENT,)), [text]) == text
+    assert streamed(ContinuationFilter(f"And now: {text}"), [f"Well, {text}"]) == f"Well, {text}"
+    assert len(streamed(ContinuationFilter(text), [text[1:]])) >= len(text) - len(SENT) - 2_000
+
+
 @given(st.text(alphabet="ab <>[]/|`~\n.é", max_size=200))
 def test_text_without_tags_passes_unchanged(text: str) -> None:
     assert streamed(ReasoningFilter(), list(text)) == text

@@ -47,6 +47,7 @@ async def test_who_begins_with_start_is_welcomed_by_that_alone(world: World) -> 
 
 
 async def test_a_stranger_in_a_direct_chat_of_discord_gets_a_pairing_code(world: World) -> None:
+    """T15."""
     async with world.running():
         await world.discord.direct_message(CY_DISCORD, "hello?")
         chat = world.discord.direct_chat(CY_DISCORD)
@@ -57,7 +58,7 @@ async def test_a_stranger_in_a_direct_chat_of_discord_gets_a_pairing_code(world:
 
 
 async def test_a_bare_yes_of_somebody_else_approves_nothing(world: World) -> None:
-    """What waits for its owner's word is nobody else's to settle, and in a room nothing can be."""
+    """T13: what waits for its owner's word is nobody else's to settle, and in a room nothing can be."""
     world.telegram.group(GROUP)
     people = {"rooms": {f"telegram/{GROUP}": {"free": True}}, "memory": {"write_approval": True}}
     async with world.running(**people):

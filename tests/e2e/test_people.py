@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from tests.e2e.world import ANA_SLACK, ANA_TELEGRAM, World
 from tests.emulators.base import Emulator
 from tests.emulators.openai import Reply
@@ -136,8 +138,20 @@ async def everything_on_telegram(world: World) -> None:
     said = await world.telegram.direct_message(CY_TELEGRAM, "look", **photo)
     await world.telegram.edit_message(CY_TELEGRAM, said.message_id, "look again")
     await world.telegram.react(CY_TELEGRAM, CY_TELEGRAM, said.message_id, "👍")
-    await world.telegram.press_button(CY_TELEGRAM, CY_TELEGRAM, said.message_id, "admit:1")
+    for payload in ("admit:1", "stop:1", "retry:1", "keep:1", "x" * 64):
+        await world.telegram.press_button(CY_TELEGRAM, CY_TELEGRAM, said.message_id, payload)
+    await world.telegram.direct_message(CY_TELEGRAM, **world.telegram.voice(b"not listened to"))
+    for file in (world.telegram.photo(b"one"), world.telegram.photo(b"two")):
+        await world.telegram.direct_message(CY_TELEGRAM, media_group_id="7", **file)
+    await world.telegram.direct_message(CY_TELEGRAM, contact={"first_name": "X", "phone_number": "1"})
+    await world.telegram.direct_message(CY_TELEGRAM, "/start ABCDEFGH")
+    asked = {"id": "1", "from": world.telegram.person(CY_TELEGRAM), "query": "tell me", "offset": ""}
+    await world.telegram.push_raw("inline_query", asked)
     await world.telegram.group_message(-100777, CY_TELEGRAM, "hello")
+    await world.telegram.group_message(-100777, CY_TELEGRAM, "/memory")
+    await world.telegram.service_message(
+        -100777, CY_TELEGRAM, new_chat_members=[world.telegram.person(CY_TELEGRAM)]
+    )
 
 
 async def everything_on_discord(world: World) -> None:
@@ -148,8 +162,12 @@ async def everything_on_discord(world: World) -> None:
     await world.discord.react(CY_DISCORD, chat, said, "👍")
     await world.discord.direct_message(CY_DISCORD, "!link ABCDEFGH")
     await world.discord.slash(CY_DISCORD, "memory", "list", channel=chat)
+    await world.discord.slash(CY_DISCORD, "export", channel=chat)
     closed = await world.discord.create_channel("closed")
     await world.discord.channel_message(closed, CY_DISCORD, "hello", mention=True)
+    await world.discord.slash(CY_DISCORD, "help", channel=closed)
+    thread = await world.discord.create_thread(closed, CY_DISCORD, "a thread")
+    await world.discord.channel_message(thread, CY_DISCORD, "hello", mention=True)
 
 
 async def everything_on_slack(world: World) -> None:
@@ -159,7 +177,9 @@ async def everything_on_slack(world: World) -> None:
     await world.slack.message_changed(channel, stamp, "hello again")
     await world.slack.react(CY_SLACK, channel, stamp, "thumbsup")
     await world.slack.slash(CY_SLACK, channel, "memory")
-    await world.slack.channel_message("CCLOSED", CY_SLACK, "hello")
+    await world.slack.open_pane(CY_SLACK)
+    await world.slack.channel_message("CCLOSED", CY_SLACK, "hello", mention=True)
+    await world.slack.member_joined("CCLOSED", CY_SLACK)
 
 
 def calls_for_others(world: World, since: dict[str, int]) -> list[tuple[str, str]]:
@@ -221,14 +241,20 @@ async def test_strangers_get_one_code_each_and_cause_no_other_call(world: World)
         assert len(world.model.requests) == asked + 3
 
 
-async def test_who_left_a_discord_server_is_found_to_have_left(world: World) -> None:
+@pytest.mark.parametrize("how", ["left the server", "sees the channel no more"])
+async def test_who_left_a_room_of_discord_is_found_to_have_left(how: str, world: World) -> None:
+    general, bo = world.discord.general, world.bo_discord
+    if how != "left the server":
+        hidden = {"id": bo, "type": 1, "allow": "0", "deny": "1024"}
+        world.discord.world.channels[general]["permission_overwrites"] = [hidden]
     async with world.running():
         world.answer("Hi Bo.", "Hi Ana.")
-        await world.discord.channel_message(world.discord.general, world.bo_discord, "hello", mention=True)
+        await world.discord.channel_message(general, bo, "hello", mention=True)
         await world.discord_shows("Hi Bo.")
-        await world.discord.channel_message(world.discord.general, world.ana_discord, "hello", mention=True)
+        await world.discord.channel_message(general, world.ana_discord, "hello", mention=True)
         await world.discord_shows("Hi Ana.")
-        world.discord.world.gone.add(world.bo_discord)
+        if how == "left the server":
+            world.discord.world.gone.add(bo)
 
         with Database.sqlite(world.home / "state.db") as database:
             adapter = world.discord_adapter

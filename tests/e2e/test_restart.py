@@ -113,6 +113,7 @@ async def is_calling(program: Installed) -> bool:
 
 
 async def test_killed_between_the_messages_of_an_answer_on_telegram(program: Installed) -> None:
+    """T3: the parts that had arrived are not sent again."""
     program.model.responder = lambda body: Reply(LONG, chunk_chars=4000)
     async with program.running() as running:
         await program.connected()
@@ -164,6 +165,7 @@ async def is_answered(program: Installed) -> bool:
 
 
 async def test_killed_between_the_messages_of_an_answer_on_discord(program: Installed) -> None:
+    """T3."""
     program.model.responder = lambda body: Reply(LONG, chunk_chars=4000)
     program.discord.fail_next("create_message", Fault(delay_s=1, accept_then_drop=True))
     async with program.running() as running:

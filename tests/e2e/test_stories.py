@@ -23,6 +23,7 @@ def user_file(world: World, person: str) -> Path:
 async def test_a_preference_told_on_telegram_is_known_on_discord_and_slack_and_to_nobody_else(
     world: World,
 ) -> None:
+    """T10; that a room knows nothing of it is below, the link of two platforms in test_people."""
     async with world.running():
         world.answer("Hello Ana.")
         await world.ana_on_discord("hello")
@@ -141,6 +142,7 @@ LONG_ANSWER = f"Here it is.\n\n```python\n{LONG_CODE}\n```\n\n" + "And some word
 
 
 async def test_a_long_answer_with_code_arrives_whole_on_all_three(world: World) -> None:
+    """T8."""
     assert len(LONG_ANSWER) > 9000
     channel = world.slack.workspace.direct_channel(ANA_SLACK).id
     async with world.running():

@@ -8,6 +8,7 @@ import json
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,13 @@ from trunkline.gateway.app import (
     web_platform,
 )
 from trunkline.gateway.config import Config, parse_config
+from trunkline.gateway.welcoming import suggest
 
 ANA_TELEGRAM, ANA_SLACK = 1001, "UANA"
 BO_TELEGRAM = 1002
 WEB_TOKEN = "web-token-of-the-tests"
+START_S = 60.0
+"""For a start on a machine that has much else to do."""
 
 
 class World:
@@ -96,9 +100,9 @@ class World:
         async with asyncio.TaskGroup() as group:
             program = group.create_task(self._serve(self.config(**changes)))
             try:
-                await self.telegram.wait_for(lambda: self.telegram.is_polled)
-                await self.discord.connected()
-                await self.slack.wait_for(lambda: self.slack.socket.sockets)
+                await self.telegram.wait_for(lambda: self.telegram.is_polled, START_S)
+                await self.discord.connected(START_S)
+                await self.slack.wait_for(lambda: self.slack.socket.sockets, START_S)
                 yield self
             finally:
                 program.cancel()
@@ -106,8 +110,9 @@ class World:
     async def _serve(self, config: Config) -> None:
         """What `serve` does, with discord.py led to the emulator; the program itself goes through a proxy."""
         discord = Platform("discord", self._discord_adapter, repeats_safely=True)
-        others = [platform for platform in chat_platforms(config) if platform.name != "discord"]
         async with open_house(config) as house:
+            chats = chat_platforms(config, partial(suggest, house.database))
+            others = [platform for platform in chats if platform.name != "discord"]
             web = web_platform(house, PersonId("ana"), WEB_TOKEN)
             await run_platforms(house, [*others, discord, web])
 

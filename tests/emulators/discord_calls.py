@@ -48,9 +48,13 @@ class Rules:
     ack_deadline_s: float = 3.0
     interaction_life_s: float = 900.0
     rate_limits: dict[str, tuple[int, float]] = field(default_factory=dict)
+    calls_per_s: int = 50
+    creations_per_day: int = 200
     refused_users: set[str] = field(default_factory=set)
     hidden_channels: set[str] = field(default_factory=set)
     read_only_channels: set[str] = field(default_factory=set)
+    threadless_channels: set[str] = field(default_factory=set)
+    """Where the bot may open no threads."""
 
 
 def check_content(body: Json, *, has_files: bool) -> None:

@@ -8,6 +8,7 @@ from tests.emulators.discord_world import EPHEMERAL, Interaction, Json, World, n
 
 MAX_COMMANDS = 100
 MAX_COMMAND_CHARS = 8000
+OPTIONS_MOST = 25
 
 
 class Interactions:
@@ -17,6 +18,7 @@ class Interactions:
         self.world = world
         self.rules = rules
         self._announce = announce
+        self._created = 0
 
     async def get_commands(self, asked: Asked) -> Answer:
         return 200, list(self.world.commands.values())
@@ -25,6 +27,7 @@ class Interactions:
         if len(asked.body) > MAX_COMMANDS:
             raise ApiError(400, 30032, "Maximum number of application commands reached (100)")
         known = {command["name"]: command["id"] for command in self.world.commands.values()}
+        self._count(sum(body["name"] not in known for body in asked.body))
         made = [self._registered(body, known.get(body["name"])) for body in asked.body]
         self.world.commands = {command["id"]: command for command in made}
         return 200, made
@@ -32,6 +35,7 @@ class Interactions:
     async def create_command(self, asked: Asked) -> Answer:
         if len(self.world.commands) >= MAX_COMMANDS:
             raise ApiError(400, 30032, "Maximum number of application commands reached (100)")
+        self._count(1)
         command = self._registered(asked.body, None)
         self.world.commands[command["id"]] = command
         return 201, command
@@ -41,8 +45,18 @@ class Interactions:
             raise ApiError(404, 10063, "Unknown application command")
         return 204, None
 
+    def _count(self, created: int) -> None:
+        self._created += created
+        if self._created > self.rules.creations_per_day:
+            limit = self.rules.creations_per_day
+            raise ApiError(400, 30034, f"Max number of daily application command creates reached ({limit})")
+
     def _registered(self, body: Json, command_id: str | None) -> Json:
         described = [body, *body.get("options", [])]
+        if len(described) > 1 + OPTIONS_MOST or any(
+            len(one.get("choices") or ()) > OPTIONS_MOST for one in described
+        ):
+            raise form_error("options", "BASE_TYPE_BAD_LENGTH", "Must be between 0 and 25 in length.")
         if any(not 1 <= len(one.get("description", "")) <= 100 or len(one["name"]) > 32 for one in described):
             raise form_error("description", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
         if sum(len(one["name"]) + len(one["description"]) for one in described) > MAX_COMMAND_CHARS:

@@ -27,10 +27,22 @@ from tests.emulators.discord_calls import (
 )
 from tests.emulators.discord_interactions import Interactions
 from tests.emulators.discord_spec import DiscordSpec
-from tests.emulators.discord_world import DM, FORUM, PRIVATE_THREAD, PUBLIC_THREAD, Json, World, now_text
+from tests.emulators.discord_world import (
+    DM,
+    FORUM,
+    PRIVATE_THREAD,
+    PUBLIC_THREAD,
+    TEXT,
+    Json,
+    World,
+    now_text,
+)
 
 MAX_FILE_BYTES = 10 * 2**20
+MAX_REQUEST_BYTES = 25 * 2**20
+MAX_FILES = 10
 NONCE_CHARS = 25
+HISTORY_MOST = 100
 
 Emit = Callable[..., Awaitable[None]]
 
@@ -55,6 +67,8 @@ class DiscordRest:
         self.emit = emit
         self.spec = spec
         self._buckets: dict[tuple[str, str], Bucket] = {}
+        self._every = Bucket()
+        self._deleted_nonces: set[tuple[str, str]] = set()
         channel = "/channels/{channel_id}"
         message = channel + "/messages/{message_id}"
         calls = Interactions(world, rules, self._announce)
@@ -130,10 +144,13 @@ class DiscordRest:
     async def _answered(
         self, request: web.Request, verb: str, path: str, name: str, operation: Operation, asked: Asked
     ) -> tuple[int, Any, dict[str, str]]:
-        limited, headers = self._counted(name, asked.path.get("channel_id", ""))
+        public = "webhook_token" in asked.path or "interaction_token" in asked.path
+        # The global limit is for what a bot does as such, not for its answers to interactions.
+        limited, headers = (None, {}) if public else self._counted_over_all()
+        if limited is None:
+            limited, headers = self._counted(name, asked.path.get("channel_id", ""))
         if limited is not None:
             return 429, limited, {**headers, "Via": "1.1 emulator"}
-        public = "webhook_token" in asked.path or "interaction_token" in asked.path
         if not public and request.headers.get("Authorization") != f"Bot {self.rules.token}":
             return 401, {"message": "401: Unauthorized", "code": 0}, headers
         if self.spec is not None:
@@ -145,6 +162,16 @@ class DiscordRest:
         if self.spec is not None:
             self.emulator.violations += self.spec.response(verb, path, status, body)
         return status, body, headers
+
+    def _counted_over_all(self) -> tuple[Json | None, dict[str, str]]:
+        now = time.monotonic()
+        if now >= self._every.ends_at:
+            self._every.used, self._every.ends_at = 0, now + 1
+        self._every.used += 1
+        if self._every.used <= self.rules.calls_per_s:
+            return None, {}
+        limited = {"message": "You are being rate limited.", "retry_after": 1.0, "global": True}
+        return limited, {"X-RateLimit-Global": "true", "X-RateLimit-Scope": "global", "Retry-After": "1"}
 
     def _counted(self, name: str, channel: str) -> tuple[Json | None, dict[str, str]]:
         if name not in self.rules.rate_limits:
@@ -224,22 +251,38 @@ class DiscordRest:
         return 204, None
 
     async def _start_thread(self, asked: Asked) -> Answer:
-        parent = self._channel(asked)
-        thread = self.world.add_thread(
-            parent["id"],
-            asked.body["name"],
-            self.world.bot_id,
-            asked.body.get("type", PRIVATE_THREAD if "message_id" not in asked.path else PUBLIC_THREAD),
-            asked.path.get("message_id"),
-        )
+        parent, under = self._channel(asked), asked.path.get("message_id")
+        self._check_thread(asked, parent, under)
+        kind = asked.body.get("type", PRIVATE_THREAD if under is None else PUBLIC_THREAD)
+        thread = self.world.add_thread(parent["id"], asked.body["name"], self.world.bot_id, kind, under)
         await self.emit("THREAD_CREATE", {**thread, "newly_created": True})
+        if under is not None:
+            first = self.world.messages[parent["id"]][under]
+            twin = {**self.world.reference(parent["id"], under), "type": 21}
+            await self._announce(
+                "MESSAGE_CREATE", self.world.new_message(thread["id"], first["author"], "", **twin)
+            )
         return 201, thread
+
+    def _check_thread(self, asked: Asked, parent: Json, under: str | None) -> None:
+        if not 1 <= len(asked.body["name"]) <= 100:
+            raise form_error("name", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
+        if parent["type"] != TEXT:
+            raise ApiError(400, 50024, "Cannot execute action on this channel type")
+        if parent["id"] in self.rules.threadless_channels:
+            raise ApiError(403, 50013, "Missing Permissions")
+        if under is not None and under not in self.world.messages[parent["id"]]:
+            raise ApiError(404, 10008, "Unknown Message")
+        if under is not None and under in self.world.channels:
+            raise ApiError(400, 160004, "A thread has already been created for this message")
 
     # Messages
 
     async def _list_messages(self, asked: Asked) -> Answer:
         held = list(self.world.messages[self._channel(asked)["id"]].values())
         limit = int(asked.query.get("limit", 50))
+        if not 1 <= limit <= HISTORY_MOST:
+            raise form_error("limit", "NUMBER_TYPE_MAX", f"int value should be at most {HISTORY_MOST}.")
         if "after" in asked.query:
             held = [m for m in held if int(m["id"]) > int(asked.query["after"])][:limit]
         elif "before" in asked.query:
@@ -261,6 +304,8 @@ class DiscordRest:
         nonce = body.get("nonce")
         if nonce is not None and len(str(nonce)) > NONCE_CHARS:
             raise form_error("nonce", "NONCE_TYPE_TOO_LONG", "nonce must be 25 or fewer in length.")
+        if body.get("enforce_nonce") and (channel["id"], nonce) in self._deleted_nonces:
+            raise ApiError(404, 10008, "Unknown Message")
         if body.get("enforce_nonce") and nonce is not None:
             for held in self.world.messages[channel["id"]].values():
                 if held.get("nonce") == nonce and held["author"]["id"] == self.world.bot_id:
@@ -288,7 +333,10 @@ class DiscordRest:
         return self.world.reference(channel_id, target) if found else {}
 
     def _uploads(self, asked: Asked) -> list[Json]:
-        if any(len(content) > MAX_FILE_BYTES for _, content, _ in asked.files):
+        if len(asked.files) > MAX_FILES:
+            raise form_error("attachments", "BASE_TYPE_MAX_LENGTH", "Must be 10 or fewer in length.")
+        sizes = [len(content) for _, content, _ in asked.files]
+        if sum(sizes) > MAX_REQUEST_BYTES or any(size > MAX_FILE_BYTES for size in sizes):
             raise ApiError(413, 40005, "Request entity too large")
         return [self.world.add_file(*file) for file in asked.files]
 
@@ -306,6 +354,7 @@ class DiscordRest:
     async def _delete_message(self, asked: Asked) -> Answer:
         held = self._message(asked)
         del self.world.messages[held["channel_id"]][held["id"]]
+        self._deleted_nonces.add((held["channel_id"], held.get("nonce") or ""))
         body = {"id": held["id"], "channel_id": held["channel_id"]}
         if not self.world.is_direct(held["channel_id"]):
             body["guild_id"] = self.world.guild_id

@@ -120,7 +120,8 @@ class World:
             "icon": None,
             "unicode_emoji": None,
             "position": len(self.roles),
-            "permissions": "0",
+            # What everybody may: see channels, write there, read what was said.
+            "permissions": "68608" if name == "@everyone" else "0",
             "managed": tags is not None,
             "mentionable": True,
             "flags": 0,

@@ -53,9 +53,10 @@ class ToolUse:
 class Reply:
     """One scripted answer. Chunks are counted from 0, the role chunk included, for the `*_after` fields.
 
-    `deltas` says how tool calls are cut up; `raw` is sent as the body as it is; `raw_deltas` are sent in
-    place of what text and tools would give. `usage` is prompt, cached, completion. `checked` is false for
-    what no description allows.
+    `deltas` says how tool calls are cut up; `raw` is sent as the body as it is, with `content_type` or the
+    one that it looks like; `raw_deltas` are sent in place of what text and tools would give. `usage` is
+    prompt, cached, completion. With `only_comments` a stream never holds anything else. `checked` is false
+    for what no description allows.
     """
 
     text: str = ""
@@ -73,7 +74,9 @@ class Reply:
     stall_after: int | None = None
     error_after: int | None = None
     error_event: dict[str, Any] | None = None
-    raw: str | None = None
+    raw: str | bytes | None = None
+    content_type: str = ""
+    only_comments: bool = False
     raw_deltas: Sequence[dict[str, Any]] = ()
     finish_reason: str | None = ""
     usage: tuple[int, int, int] = (100, 40, 20)
@@ -162,11 +165,10 @@ class OpenAIEmulator(Emulator):
         except ConnectionResetError:
             await self._count_drop()
             return web.Response(status=499)
+        if reply.raw is not None:
+            return _as_it_is(reply, reply.raw)
         if reply.status != 200:
             return self._error(reply)
-        if reply.raw is not None:
-            kind = "text/event-stream" if reply.raw.startswith(("data:", ":")) else "application/json"
-            return web.Response(text=reply.raw, content_type=kind)
         if body.get("stream") and self.streaming == "yes":
             return await self._stream(request, body, reply)
         whole = _completion(body, reply)
@@ -232,6 +234,9 @@ class OpenAIEmulator(Emulator):
         return response
 
     async def _events(self, request: web.Request, body: dict[str, Any], reply: Reply) -> AsyncIterator[bytes]:
+        while reply.only_comments and not self._stopping.is_set():
+            yield b": still at work\n\n"
+            await self._pause(request, 0.02)
         for at, chunk in enumerate(self._chunks(body, reply)):
             if reply.cut_after == at:
                 return
@@ -314,6 +319,14 @@ def _check_arguments(message: dict[str, Any]) -> None:
             whole = False
         if not whole:
             raise Refused("Invalid 'messages': tool call arguments must be a JSON object")
+
+
+def _as_it_is(reply: Reply, raw: str | bytes) -> web.Response:
+    body = raw.encode() if isinstance(raw, str) else raw
+    kind = "text/event-stream" if body.startswith((b"data:", b":")) else "application/json"
+    return web.Response(
+        body=body, status=reply.status, headers=reply.headers, content_type=reply.content_type or kind
+    )
 
 
 def _event(content: dict[str, Any]) -> bytes:

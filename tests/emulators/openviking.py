@@ -1,4 +1,4 @@
-"""An OpenViking server on loopback: files by address, found by words; and a relay before a real server.
+"""An OpenViking server on loopback: files by address, found by words.
 
 Field names and envelopes are those of server 0.5.2; a field that it would refuse is a violation.
 """
@@ -6,7 +6,6 @@ Field names and envelopes are those of server 0.5.2; a field that it would refus
 import re
 from typing import Any
 
-import httpx
 from aiohttp import web
 
 from tests.emulators.base import Handler
@@ -38,11 +37,8 @@ class OpenVikingEmulator(ProviderServer):
         route.add_get("/api/v1/fs/ls", self._ls)
         route.add_delete("/api/v1/fs", self._delete)
 
-    async def stored(self, bank: str) -> list[str]:
+    def stored(self, bank: str) -> list[str]:
         return list(self._below(f"viking://user/default/peers/{bank}").values())
-
-    async def settled(self) -> None:
-        """Everything is found as soon as it is written."""
 
     @web.middleware
     async def _checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -133,42 +129,6 @@ class OpenVikingEmulator(ProviderServer):
         below = self._below(uri) if request.query.get("recursive") == "true" else {}
         gone = [one for one in (uri, *below) if self.files.pop(one, None) is not None]
         return _ok({"uri": uri, "estimated_deleted_count": len(gone)})
-
-
-class OpenVikingRelay(ProviderServer):
-    """Hands every request to a real server without keys, so that the same outages can be played before it."""
-
-    def __init__(self, behind: str) -> None:
-        super().__init__()
-        self._behind = httpx.AsyncClient(base_url=behind, timeout=60)
-        self.app.router.add_route("*", "/{path:.*}", self._pass)
-
-    async def close_connections(self) -> None:
-        await super().close_connections()
-        await self._behind.aclose()
-
-    async def stored(self, bank: str) -> list[str]:
-        folder = {"uri": f"viking://user/default/peers/{bank}/memories", "recursive": "true"}
-        listed = (await self._behind.get("/api/v1/fs/ls", params=folder)).json()["result"] or []
-        return [
-            (await self._behind.get("/api/v1/content/read", params={"uri": one["uri"]})).json()["result"]
-            for one in listed
-            if not one["isDir"]
-        ]
-
-    async def settled(self) -> None:
-        await self._behind.post("/api/v1/system/wait", json={})
-
-    async def _pass(self, request: web.Request) -> web.Response:
-        kept = {
-            name: value
-            for name, value in request.headers.items()
-            if name in ("X-API-Key", "X-OpenViking-User", "Content-Type")
-        }
-        answer = await self._behind.request(
-            request.method, request.path_qs, content=await request.read(), headers=kept
-        )
-        return web.Response(status=answer.status_code, body=answer.content, content_type="application/json")
 
 
 def _ok(result: object, **more: object) -> web.Response:

@@ -6,6 +6,9 @@ Every request, answer and event is checked by tests.emulators.slack_spec where t
 
 import asyncio
 import json
+import math
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Self
@@ -42,6 +45,9 @@ class SlackEmulator(Emulator):
         self.revoked: str | None = None
         self.socket_place = ""
         self.scopes = set(SCOPES)
+        self.rates: dict[str, tuple[int, float]] = {}
+        """How many calls of a method, in a channel where it has one, are taken in how many seconds."""
+        self._taken: dict[tuple[str, str], deque[float]] = {}
         self.slow_downloads_s = 0.0
         self.downloads_cut = 0
         self._urls: dict[str, tuple[str, str, int]] = {}
@@ -89,6 +95,10 @@ class SlackEmulator(Emulator):
             await asyncio.sleep(fault.delay_s)
         elif fault is not None and not fault.accept_then_drop:
             return await self._fail(request, fault)
+        wait_s = self._wait_s(method, str(arguments.get("channel") or ""))
+        if wait_s:
+            body = {"ok": False, "error": "ratelimited"}
+            return web.json_response(body, status=429, headers={"Retry-After": str(wait_s)})
         answer = self._answer_of(method, token, arguments)
         body = await answer
         await self.notify()
@@ -96,6 +106,19 @@ class SlackEmulator(Emulator):
             return self._cut(request)
         granted = {"X-OAuth-Scopes": ",".join(self.granted)} if method == "auth.test" else {}
         return web.json_response(body, headers=granted)
+
+    def _wait_s(self, method: str, channel: str) -> int:
+        """How long this call must wait; 0 where it need not, and then it counts."""
+        if method not in self.rates:
+            return 0
+        most, window_s = self.rates[method]
+        taken, now = self._taken.setdefault((method, channel), deque()), time.monotonic()
+        while taken and taken[0] <= now - window_s:
+            taken.popleft()
+        if len(taken) >= most:
+            return math.ceil(taken[0] + window_s - now)
+        taken.append(now)
+        return 0
 
     async def _arguments(self, request: web.Request) -> dict[str, Any]:
         fields = {name: value for name, value in request.query.items() if isinstance(value, str)}

@@ -275,9 +275,10 @@ class WebApi:
 
     def _page(self, posts: Any, arguments: Arguments) -> list[Arguments]:
         oldest = float(arguments.get("oldest") or 0)
+        latest = float(arguments.get("latest") or "inf")
         shown = []
         for post in posts:
-            if float(post.ts) <= oldest:
+            if not oldest < float(post.ts) < latest:
                 continue
             message = self._workspace.message(post)
             if post.metadata and arguments.get("include_all_metadata"):

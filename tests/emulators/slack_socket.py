@@ -10,6 +10,9 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
+SOCKETS_MOST = 10
+"""Slack: of one app at once."""
+
 
 @dataclass(slots=True)
 class Delivery:
@@ -65,6 +68,10 @@ class SocketMode:
         socket = web.WebSocketResponse(autoping=self.pongs)
         await socket.prepare(request)
         self.connections += 1
+        if len(self.sockets) >= SOCKETS_MOST:
+            await socket.send_json({"type": "disconnect", "reason": "too_many_websockets", "debug_info": {}})
+            await socket.close()
+            return socket
         if not self.silent:
             await socket.send_json(self._hello())
         self.sockets.append(socket)

@@ -60,6 +60,7 @@ class Shown:
     quiet: bool = False
     edited: bool = False
     file_name: str | None = None
+    album: str | None = None
     reactions: tuple[str, ...] = ()
     buttons: tuple[tuple[str, str], ...] = ()
     """Label and payload of each button under it."""
@@ -124,6 +125,7 @@ class TelegramEmulator(TelegramMethods):
             quiet=message.get("_quiet", False),
             edited="edit_date" in message,
             file_name=message.get("document", {}).get("file_name"),
+            album=message.get("media_group_id"),
             reactions=self.reactions.get((chat_id, message["message_id"]), ()),
             buttons=tuple(
                 (button["text"], button["callback_data"])
@@ -168,6 +170,8 @@ class TelegramEmulator(TelegramMethods):
             return self._refusal(refusal)
         if isinstance(result, dict):
             result = visible(result)
+        if name == "sendMediaGroup":
+            result = [visible(message) for message in result]
         if self.spec is not None and name != "getUpdates":
             self.violations.extend(self.spec.answer_breaches(name, result))
         return web.json_response({"ok": True, "result": result})
@@ -197,9 +201,12 @@ class TelegramEmulator(TelegramMethods):
     async def _arguments(self, request: web.Request) -> tuple[Json, Uploads]:
         arguments: Json = {}
         uploads: Uploads = {}
-        for name, value in {**request.query, **await request.post()}.items():
+        posted = {**request.query, **await request.post()}
+        request_media = posted.get("media", "")
+        for name, value in posted.items():
             if isinstance(value, FileField):
-                arguments[name] = UPLOADED
+                if f"attach://{name}" not in str(request_media):
+                    arguments[name] = UPLOADED
                 uploads[name] = (value.filename, value.file.read())
             elif isinstance(value, str) and name not in PLAIN_ARGUMENTS:
                 arguments[name] = _parsed(value)

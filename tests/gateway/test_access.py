@@ -8,6 +8,7 @@ from sqlalchemy import Connection, func, select
 from tests.gateway.inbound import direct, in_room
 from trunkline.adapters.base import InboundMessage, Sender
 from trunkline.gateway import access, identity
+from trunkline.gateway.roles import role_of
 from trunkline.gateway.settings import FileSettings, parse_settings
 from trunkline.gateway.state import people
 from trunkline.gateway.state.database import Database
@@ -49,6 +50,19 @@ async def test_the_name_and_id_of_a_friend_on_another_platform_open_nothing(data
     copied = replace(direct("hi", platform="slack"), sender=Sender("100", "Ana"), realm="T1")
 
     assert isinstance(await decide(database, copied), access.Stranger)
+
+
+@pytest.mark.parametrize("name", ["Ana", "Аna", "Ana\u200b", "100", "telegram/100"])
+async def test_a_stranger_who_is_called_like_the_owner_is_a_stranger_and_a_guest_in_rooms(
+    name: str, database: Database
+) -> None:
+    copied = replace(direct("hi"), sender=Sender("666", name))
+    assert isinstance(await decide(database, copied), access.Stranger)
+
+    inside = await decide(database, replace(in_room("hi"), sender=Sender("666", name)))
+    assert isinstance(inside, access.Admitted)
+    assert inside.account.person is None
+    assert role_of(inside.account) == "guest"
 
 
 async def test_the_same_user_id_in_another_team_is_somebody_else(database: Database) -> None:

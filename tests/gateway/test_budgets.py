@@ -1,10 +1,18 @@
 """A day's share that is used up: no way of asking gets a model called that nobody pays for."""
 
-import pytest
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from tests.emulators.openai import Reply
+import pytest
+from sqlalchemy import Connection, insert
+
+from tests.emulators.openai import Reply, ToolUse
+from tests.gateway.inbound import direct
+from tests.gateway.linked import code_in, town
 from tests.gateway.small_house import ANA, BO, SmallHouse
-from trunkline.gateway.state.schema import inbox
+from trunkline.gateway.clock import now_ms
+from trunkline.gateway.state.schema import inbox, message, turn, usage
 
 SPENT = "用量已经用完"
 """Bo reads Chinese."""
@@ -48,3 +56,74 @@ async def test_what_waited_while_the_last_share_was_used_is_kept_and_not_answere
     assert len(house.model.requests) == 1
     assert [row.reason for row in await house.rows(inbox) if "two" in row.payload] == ["budget"]
     assert house.telegram.texts(ANA) == []
+
+
+async def test_an_edit_that_nobody_pays_for_changes_the_transcript_and_is_kept_nowhere_else(
+    sqlite_house: SmallHouse,
+) -> None:
+    house = sqlite_house
+    async with house.running(access={"messages_per_minute": 0, "daily_tokens": 1}):
+        house.answer("First.")
+        asked = await house.telegram.direct_message(BO, "hello")
+        await house.shows("First.", BO)
+        await house.ended(1)
+        await house.telegram.edit_message(BO, asked.message_id, "hello, changed")
+        await house.shows(SPENT, BO)
+
+    assert [row.content for row in await house.rows(message)] == ["hello, changed", "First."]
+    assert [row.payload for row in await house.rows(inbox)] == ["", ""]
+
+
+async def test_whatever_a_model_is_asked_for_somebody_is_counted_as_theirs(sqlite_house: SmallHouse) -> None:
+    """The turn with its tools, the title, the summary of what was found, the review of what was said."""
+    house = sqlite_house
+
+    def reply(body: dict[str, Any]) -> Reply:
+        is_turn = "zqsearchx" in str(body["messages"][-1]["content"]) and body.get("tools")
+        call = ToolUse("session_search", {"query": "marigolds"})
+        return Reply(tools=[call]) if is_turn else Reply("Certainly.")
+
+    house.model.responder = reply
+    async with house.running(memory={"review_every": 1}):
+        await house.say("I grow marigolds on the balcony.", BO)
+        await house.shows("Certainly.", BO)
+        await house.say("/new", BO)
+        await house.say("zqsearchx: what do I grow?", BO)
+        await house.comes_true(lambda c: {"turn", "title", "review"} <= purposes(c))
+        await house.comes_true(lambda c: counted(c) == 120 * asked(house))
+
+    rows = await house.rows(usage)
+    bo = [row.account_id for row in await house.rows(turn)]
+    assert {row.account_id for row in rows} == set(bo)
+
+
+def asked(house: SmallHouse) -> int:
+    """How often a model was asked anything."""
+    return len(house.model.requests) + len(house.namer.requests)
+
+
+def counted(connection: Connection) -> int:
+    rows = connection.execute(usage.select()).all()
+    return sum(row.prompt_tokens + row.completion_tokens for row in rows)
+
+
+def purposes(connection: Connection) -> set[str]:
+    return set(connection.execute(usage.select()).columns("purpose").scalars())
+
+
+async def test_accounts_that_are_one_persons_share_one_day(tmp_path: Path, sqlite_url: str) -> None:
+    async with town(tmp_path, sqlite_url, access={"daily_tokens": 1000}) as house:
+        await house.let_in("Bo", "101")
+        code = code_in(await house.type("/link", "101"))
+        await house.send(replace(direct(code, user="301", platform="discord"), text=code))
+        await house.send(direct("yes", user="301", platform="discord"))
+        await house.type("/link yes", "101")
+        for user, platform in (("101", "telegram"), ("301", "discord")):
+            account = await house.account(user, platform)
+            row = {"account_id": account.id, "purpose": "turn", "prompt_tokens": 500, "created_ms": now_ms()}
+            await house.house.database.write(lambda c: c.execute(insert(usage).values(**row)))  # noqa: B023
+
+        for user, platform in (("101", "telegram"), ("301", "discord")):
+            assert "1,000 tokens of 1,000" in await house.type("/usage", user, platform)
+            await house.send(direct("more", user=user, platform=platform))
+            assert "today's share" in (await house.told(user, platform))[-1]

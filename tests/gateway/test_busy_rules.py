@@ -109,12 +109,28 @@ async def test_a_text_at_the_clients_limit_waits_for_its_rest_but_not_for_ever(
 
 
 async def test_the_pictures_of_an_album_wait_for_each_other(sqlite_database: Database) -> None:
-    def work(connection: Connection) -> tuple[int, int]:
+    def work(connection: Connection) -> tuple[int, int, int]:
         put(connection, "", message=replace(direct("look"), album="7"))
         early, _ = lease_whole(connection, KEY, "me", NOW + 100)
         put(connection, "", message=replace(direct(""), album="7"), at_ms=NOW + 300)
-        late, _ = lease_whole(connection, KEY, "me", NOW + 1_200)
-        return len(early), len(late)
+        slow, _ = lease_whole(connection, KEY, "me", NOW + 1_200)
+        put(connection, "", message=replace(direct(""), album="7"), at_ms=NOW + 1_200)
+        late, _ = lease_whole(connection, KEY, "me", NOW + 2_700)
+        return len(early), len(slow), len(late)
+
+    assert await sqlite_database.write(work) == (0, 0, 3)
+
+
+async def test_an_album_of_which_a_killed_process_heard_the_beginning_waits_for_the_rest(
+    sqlite_database: Database,
+) -> None:
+    def work(connection: Connection) -> tuple[int, int]:
+        put(connection, "", message=replace(direct("look"), album="7"))
+        began = NOW + 20_000
+        early, _ = lease_whole(connection, KEY, "me", began + 100, began)
+        put(connection, "", message=replace(direct(""), album="7"), at_ms=began + 200)
+        whole, _ = lease_whole(connection, KEY, "me", began + 1_700, began)
+        return len(early), len(whole)
 
     assert await sqlite_database.write(work) == (0, 2)
 

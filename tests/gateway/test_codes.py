@@ -158,13 +158,13 @@ async def test_ten_thousand_guesses_by_one_or_by_many_find_nothing_and_lock(
 
     def work(connection: Connection) -> None:
         guessers = [account(connection, f"g{n}") for n in range(100)]
-        for purpose in ("link", "setup"):
+        for purpose in codes.PURPOSES:
             word = codes.issue(
                 connection, purpose, None if purpose == "setup" else account(connection, "owner"), NOW
             )
             assert word is not None
             guesses = [letter + word[1:] for letter in "ABCDEFGH" if letter != word[0]]
-            for n in range(5_000):
+            for n in range(10_000 // len(codes.PURPOSES) + 1):
                 guesser = guessers[0 if n % 2 else n % 100]
                 found = codes.redeem(
                     connection, purpose, guesses[n % len(guesses)], NOW + n, typed_by=guesser
@@ -233,3 +233,24 @@ def counted_digests() -> Iterator[list[str]]:
         yield calls
     finally:
         sys.setprofile(None)
+
+
+async def test_a_code_that_was_shown_in_a_room_is_void_and_guesses_there_end_none(
+    sqlite_database: Database,
+) -> None:
+    def work(connection: Connection) -> None:
+        words = {
+            purpose: codes.issue(
+                connection, purpose, None if purpose == "setup" else account(connection, "ana"), NOW
+            )
+            for purpose in codes.PURPOSES
+        }
+        assert not codes.void(connection, "nothing of ours: AAAAAAAA, WHATSAPP", NOW)
+        shown = ", ".join(f"`{word}`" for word in words.values())
+        assert codes.void(connection, f"my codes are\n{shown.lower()} see?", NOW)
+        for purpose, word in words.items():
+            found = codes.redeem(connection, purpose, word or "", NOW, typed_by=None)
+            assert isinstance(found, codes.Redeemed) == (purpose == "pair"), purpose
+            assert not codes.void(connection, shown, NOW)
+
+    await sqlite_database.write(work)

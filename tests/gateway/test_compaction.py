@@ -15,6 +15,7 @@ from tests.gateway.small_house import ANA, SmallHouse, small_house
 from trunkline.agent.messages import AssistantMessage, ToolCall
 from trunkline.agent.ports import SearchQuery
 from trunkline.agent.scope import PersonId, PersonScope
+from trunkline.agent.tokens import estimate_messages, estimate_text
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.state import compaction as rows
 from trunkline.gateway.state import forgetting, notes, resuming, search, sessions
@@ -253,6 +254,72 @@ async def test_a_tool_that_returned_too_much_is_read_in_part(house: SmallHouse) 
     check_messages(said)
     assert "too long for the model" in said[-1]["content"]
     assert len(await house.rows(message, message.c.role == "tool")) == 1
+
+
+async def test_a_bare_failure_of_a_nearly_full_request_is_answered_with_less_and_not_repeated(
+    house: SmallHouse,
+) -> None:
+    """A tool's result fills the window in the middle of a turn, and the endpoint says only 502."""
+    failed: list[int] = []
+
+    def answer(body: dict[str, Any]) -> Reply:
+        if body["messages"][-1]["role"] == "user":
+            return Reply(tools=[ToolUse("session_search", {"query": "lighthouse"})], usage=(0, 0, 0))
+        if not summaries(house):
+            failed.append(len(house.model.requests))
+            return Reply(status=502, raw="Bad Gateway", content_type="text/plain")
+        return Reply("It tells of storms.", usage=(0, 0, 0))
+
+    async with house.running(model=model_settings(house)):
+        plays(house)
+        here = await begin(house)
+        await plant(house, here, [("lighthouse " * 300, "storm " * 900)] * 12)
+        await house.say("/new")
+        await house.comes_true(lambda c: c.execute(select(session.c.ended_ms)).scalar())
+        await house.say("hello again")
+        await house.ended(14)
+        there = (await house.rows(session, session.c.ended_ms.is_(None)))[0].id
+        asked = turns_asked(house)[-1]
+        used = estimate_text(json.dumps(asked["messages"]) + json.dumps(asked["tools"]))
+        pairs = english(300)
+        each = estimate_messages([AssistantMessage(text) for text in pairs[100]])
+        await plant(house, there, pairs[: int((0.84 * WINDOW - used) / each)])
+        plays(house, answer=answer)
+        planted = await house.rows(turn)
+        await house.say("What of the lighthouse?")
+        await house.ended(len(planted) + 1)
+        await house.shows("It tells of storms.")
+
+    assert len(failed) == 1, "the same request was not sent again"
+    assert is_summary(house.model.requests[failed[0]]), "what came next was the summary"
+    check_messages(turns_asked(house)[-1]["messages"])
+
+
+async def test_a_tokenizer_that_takes_more_is_learnt_from_its_counts(house: SmallHouse) -> None:
+    """An older one needs a quarter more for Chinese than the estimate says."""
+    older = bpe_openai.get_encoding("cl100k_base")
+
+    def count(body: dict[str, Any]) -> int:
+        text = json.dumps(body["messages"], ensure_ascii=False) + json.dumps(body.get("tools") or [])
+        return len(older.encode(text, disallowed_special=()))
+
+    async with house.running(model=model_settings(house)):
+        plays(house, answer=lambda body: Reply("好的。", usage=(count(body), 0, 3)))
+        here = await begin(house)
+        for place, size in enumerate((160, 160)):
+            await plant(house, here, chinese(size))
+            await house.say(f"那么港口呢？{place}")
+            await house.ended(2 + place + (place + 1) * size)
+            await house.comes_true(
+                lambda c, n=place: len(c.execute(select(compaction)).all()) > n  # type: ignore[misc]
+            )
+        await house.say("还有风筝呢？")
+        await house.ended(324)
+        rows = await house.rows(compaction, compaction.c.after_tokens > 0)
+
+    counted = count(turns_asked(house)[-1])
+    assert counted < 0.6 * WINDOW, "what is kept whole is as much as was meant"
+    assert rows
 
 
 async def test_a_summary_that_fails_leaves_all_as_it_is_and_is_told_once(house: SmallHouse) -> None:

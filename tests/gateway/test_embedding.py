@@ -3,12 +3,12 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from aiohttp import web
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, select
 
 from tests.emulators.base import Emulator
 from tests.emulators.openai_spec import breaches
@@ -26,7 +26,9 @@ from tests.gateway.rows import (
 from trunkline.agent.ports import SearchQuery
 from trunkline.agent.scope import Scope
 from trunkline.gateway.config import parse_config
+from trunkline.gateway.state import fulltext
 from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.fulltext import Reach
 from trunkline.gateway.state.messages import set_message_state
 from trunkline.gateway.state.schema import embedding, message, session
 from trunkline.gateway.state.search import StoreSearch
@@ -40,7 +42,9 @@ from trunkline.gateway.embedder import (
     EndpointEmbedder,
     chosen_embedder,
 )
-from trunkline.gateway.state.embedding import Shelf
+from trunkline.gateway.state import embedding_server
+from trunkline.gateway.state.embedding import Shelf, Vectors
+from trunkline.gateway.state.embedding_server import ServerVectors
 
 SUBJECTS = (("car", "vehicle", "garage", "automobile"), ("boat", "sail", "harbour"), ("soup", "cook", "pot"))
 """Words of one subject lie near each other for the embedder below."""
@@ -168,7 +172,7 @@ async def test_another_model_embeds_everything_anew_and_vectors_are_never_mixed(
 
     assert progress == [(5, 5)]
     models = await database.read(lambda c: c.execute(select(embedding.c.model)).scalars().all())
-    assert set(models) == {"subjects-2"}
+    assert {model.partition(" ")[0] for model in models} == {"subjects-2"}
     assert await found(database, other, person_scope("ana"), "vehicle") == ["a-car"]
 
 
@@ -294,7 +298,7 @@ async def test_vectors_in_memory_follow_what_is_added_forgotten_and_crowded_out(
     database: Database, embedder: SubjectEmbedder
 ) -> None:
     await database.write(fill)
-    vectors = Embedding(database, embedder)
+    vectors = Embedding(database, embedder, kept_in=Shelf(embedder.model))
     search = StoreSearch(database, vectors)
 
     async def hits(slug: str) -> list[str]:
@@ -320,3 +324,73 @@ async def test_vectors_in_memory_follow_what_is_added_forgotten_and_crowded_out(
     for stream in (1, 2, 1):
         held = await database.read(lambda c, stream=stream: tight.vectors_of(c, stream))  # type: ignore[misc]
         assert {one >> 32 for one in held.ids.tolist()} == {stream}
+
+
+# Who compares the vectors
+
+
+@pytest.fixture
+def server(migrated_postgresql_url: str) -> Iterator[Database]:
+    with Database(migrated_postgresql_url) as opened:
+        if not opened.write_alone_now(embedding_server.prepare):
+            pytest.skip("this PostgreSQL has no pgvector")
+        yield opened
+
+
+async def test_where_postgresql_compares_vectors_they_are_kept_once_and_go_with_their_message(
+    server: Database, embedder: SubjectEmbedder
+) -> None:
+    await server.write(fill)
+    await Embedding(server, embedder).catch_up()
+
+    kept = await server.read(lambda c: c.execute(select(embedding.c.vector)).scalars().all())
+
+    def there(connection: Connection) -> int:
+        return int(connection.exec_driver_sql("SELECT count(*) FROM embedding_vector").scalar_one())
+
+    assert (set(kept), await server.read(there)) == ({b""}, 5)
+    await server.write(lambda c: c.execute(delete(embedding)))
+    assert await server.read(there) == 0
+
+
+async def test_the_server_and_the_process_find_the_same(server: Database, embedder: SubjectEmbedder) -> None:
+    await server.write(fill)
+    there = ServerVectors(embedder.model)
+    here = Shelf(embedder.model)
+    question = await embedder.question("vehicle in the harbour")
+    reaches = [
+        Reach((1, 2, 3), (fulltext.USER,)),
+        Reach((3,), (fulltext.USER, fulltext.ASSISTANT)),
+        Reach((1, 2, 3), (fulltext.ASSISTANT, fulltext.TOOL)),
+        Reach((1, 2, 3), (fulltext.USER,), since_ms=START_MS, until_ms=START_MS),
+        Reach((1, 2, 3), (fulltext.USER,), since_ms=START_MS + 1),
+        Reach((), (fulltext.USER,)),
+    ]
+
+    async def nearest(kept_in: Vectors, reach: Reach) -> list[tuple[int, float]]:
+        found = await server.read(lambda c: kept_in.nearest(c, question, reach))
+        return sorted((one.session_id, round(one.closeness, 5)) for one in found)
+
+    for kept_in in (there, here):
+        await Embedding(server, embedder, kept_in).catch_up(streams=(1, 2, 3))
+    both = [(await nearest(there, reach), await nearest(here, reach)) for reach in reaches]
+
+    assert [found for found, _ in both] == [found for _, found in both]
+    assert [len(found) for found, _ in both] == [5, 1, 0, 5, 0, 0]
+
+
+def test_a_server_that_may_not_have_the_extension_is_no_error(server: Database) -> None:
+    def work(connection: Connection) -> bool:
+        with connection.begin_nested() as tried:
+            for statement in (
+                "DROP EXTENSION vector CASCADE",
+                "CREATE ROLE no_extension",
+                "SET LOCAL ROLE no_extension",
+            ):
+                connection.exec_driver_sql(statement)
+            made = embedding_server.prepare(connection)
+            assert connection.exec_driver_sql("SELECT 1").scalar() == 1
+            tried.rollback()
+        return made
+
+    assert server.write_now(work) is False

@@ -246,7 +246,7 @@ async def test_a_persons_own_copy_holds_what_they_may_see_and_nothing_else(
         for one in ROSTER.people:
             target = tmp_path / f"{one.name}.zip"
             await export_person(
-                house.database, house.memory, belongings(house), person_scope(one.name), target
+                house.database, house.memory, belongings(house), person_scope(one.name), target, house.files
             )
             with ZipFile(target) as archive:
                 text = "\n".join(archive.read(name).decode() for name in archive.namelist())

@@ -1,165 +1,30 @@
-"""Every table of state.db is asked: what of a person's is in it, and is that gone once they have left?
+"""Every table of state.db is asked: what of a person's is in it, and is that gone once they have left?"""
 
-The rows are made from the tables themselves, so a table or column that is added later takes part by itself,
-or fails by name until somebody says how it is filled or why it stays.
-"""
-
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Table, Text, and_, insert, select, update
-from sqlalchemy.sql.sqltypes import LargeBinary
+from sqlalchemy import Connection, insert, select, update
 
 from tests.gateway.inbound import direct
 from tests.gateway.linked import Town, town
+from tests.gateway.planted import BO, CANARY, SHELLS, ids_of, plant
 from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.payloads import dump_outbound
-from trunkline.gateway.state import inbox, people, sessions, turns
+from trunkline.gateway.state import inbox
 from trunkline.gateway.state.inbox import Arrival
-from trunkline.gateway.state.messages import NewMessage, add_message
+from trunkline.gateway.state.kv import put_value
 from trunkline.gateway.state.outbox import Plan
 from trunkline.gateway.state.outbox import plan as plan_messages
 from trunkline.gateway.state.records import SessionKey
-from trunkline.gateway.state.schema import kv, metadata, outbox, usage
+from trunkline.gateway.state.schema import kv, metadata, outbox, session, usage
 from trunkline.gateway.state.spent_today import DAY_MS, forget_old
 
-CANARY = "zqleaverx"
-BO = "101"
 FACT = f"Likes {CANARY} tea."
-HASH = "5e" * 32
-NUMBER = 7_001
-"""Given to what is numbered by hand."""
-
-OF_ALL = {
-    "room": "a room is everybody's in it",
-    "dropped_file": "hashes of contents on their way out",
-    "system_prompt": "only a session's row says whose it is; none is left without one (test_rights)",
-    "kv": "small facts by name; those of a person are found by the end of their key (test_rights)",
-}
-MADE_BY_TALKING = ("account", "person", "stream", "turn", "message", "indexed_message")
-SHELLS = {
-    "account": "rows of rooms refer to it; nothing in it names anybody",
-    "stream": "ids alone, to which messages of the account were numbered",
-    "session": "the newest turn's, without a word: its id must not be given again",
-    "turn": "the newest one's: its id must not be given again",
-}
-"""Tables whose rows may stay, emptied of everything that was the person's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ids:
-    """What the rows of the person refer to, by table."""
-
-    of: Mapping[str, Any]
-    slug: str
-
-    def row(self, table: Table, **known: Any) -> dict[str, Any]:
-        """A row that is the person's in every column, with the canary in every text."""
-        made = dict(known)
-        for column in table.columns:
-            if column.name in made or (column.primary_key and column.autoincrement is True):
-                continue
-            target = next(iter(column.foreign_keys), None)
-            name = column.name.removesuffix("_id")
-            if target is not None and target.column.table.name in self.of:
-                made[column.name] = self.of[target.column.table.name]
-            elif column.name == "owner":
-                made[column.name] = f"person:{self.slug}"
-            elif name in self.of and column.name.endswith("_id"):
-                made[column.name] = self.of[name]
-            elif name.endswith("sha256"):
-                made[column.name] = HASH
-            elif isinstance(column.type, Text):
-                made[column.name] = CANARY
-            elif isinstance(column.type, LargeBinary):
-                made[column.name] = CANARY.encode()
-        return made
-
-
-def _said() -> str:
-    return dump_outbound(OutboundMessage(ChatRef(BO), Chunk(CANARY)))
-
-
-LISTS: Callable[[], dict[str, Any]] = lambda: {  # noqa: E731
-    "before": json.dumps([CANARY]),
-    "after": "[]",
-    "operations": "",
-    "state": "done",
-}
-KNOWN: dict[str, Callable[[], dict[str, Any]]] = {
-    "step": lambda: {"n": NUMBER},
-    "memory_journal": LISTS,
-    "outbox": lambda: {
-        "seq": NUMBER, "platform": "telegram", "tenant": "bot", "chat": BO, "payload": _said(),
-        "kind": "text",
-    },
-    "inbox": lambda: {"platform": "telegram", "tenant": "bot", "chat": BO, "payload": ""},
-    "session": lambda: {"platform": "telegram", "tenant": "bot", "chat": BO, "prompt_hash": None,
-                        "snapshot": "{}", "skills": "", "ended_ms": 1, "parent_id": None},
-    "person_alias": lambda: {"accounts": json.dumps({"source": "", "accounts": []}), "journal": "[]",
-                             "writes": "[]"},
-    "embedding": lambda: {"norm": 1.0},
-    "fact": lambda: {"trust": 1.0},
-    "provider_outbox": lambda: {
-        "id": NUMBER, "provider": "shelf", "kind": "sync", "payload": json.dumps({"text": CANARY}),
-    },
-    "provider_mirror": lambda: {"provider": "shelf"},
-}  # fmt: skip
-"""What of a row must have a form of its own."""
-
-
-async def ids_of(house: Town) -> Ids:
-    """Bo with a conversation, a memory and a row of every table."""
-    await house.let_in("Bo", BO)
-    account = await house.account(BO)
-    person = account.person
-    assert person is not None
-
-    def talk(connection: Connection) -> Ids:
-        stream = people.stream_of(connection, account_id=account.id, room_id=None)
-        key = SessionKey("telegram", "bot", BO)
-        opened = sessions.start(
-            connection, key, stream, prompt=CANARY, snapshot="{}", model="m", now_ms=now_ms()
-        )
-        turn = turns.begin(connection, opened.id, stream, account.id, "p", now_ms())
-        said = add_message(
-            connection,
-            NewMessage(
-                opened.id, "user", CANARY, account_id=account.id, turn_id=turn.key.turn, created_ms=now_ms()
-            ),
-        )
-        turns.end(connection, turn.key, "done", "", now_ms())
-        room = people.find_room(connection, "telegram", "", "-900")
-        assert room is not None
-        of = {
-            "account": account.id, "person": person.id, "stream": stream, "session": opened.id,
-            "turn": turn.key.turn, "message": said, "room": room.id, "fact": NUMBER,
-        }  # fmt: skip
-        return Ids(of, person.slug)
-
-    return await house.house.database.write(talk)
-
-
-def plant(connection: Connection, ids: Ids) -> list[tuple[Table, Any]]:
-    """A row in every table but those that are nobody's; returns how each is found again."""
-    planted: list[tuple[Table, Any]] = []
-    for table in metadata.sorted_tables:
-        if table.name in OF_ALL or table.name in MADE_BY_TALKING:
-            continue
-        values = ids.row(table, **KNOWN.get(table.name, dict)())
-        if table.name == "fact":
-            values["id"] = NUMBER
-        made = connection.execute(insert(table).values(**values))
-        key = made.inserted_primary_key
-        assert key is not None, table.name
-        columns = zip(table.primary_key.columns, key, strict=True)
-        planted.append((table, and_(*(column == value for column, value in columns))))
-    return planted
+ROOT = Path(__file__).parents[2]
 
 
 async def test_of_who_leaves_no_table_keeps_a_row(tmp_path: Path, database_url: str) -> None:
@@ -271,3 +136,115 @@ async def test_what_who_left_had_used_is_forgotten_after_a_day(tmp_path: Path, s
         assert await used(house) == []
         kept = select(kv.c.key).where(kv.c.key.startswith("spent."))
         assert not await database.read(lambda c: c.execute(kept).all())
+
+
+# Small facts and files, which are no tables.
+
+SMALL_FACTS: dict[str, tuple[str, ...] | str] = {
+    "commands/rights.py": ("delete-me.{slug}",),
+    "memory_approval.py": ("memory.paused.{slug}",),
+    "memory_control.py": ("memory.numbers.{slug}",),
+    "memory_providers.py": "how providers fare",
+    "provider_turns.py": "when sessions ended that providers were told of",
+    "skills_curator.py": "when skills were looked at",
+    "state/codes.py": (
+        "wrong_codes:link:{account}",
+        "wrong_codes:pair:{account}",
+        "wrong_codes:setup:{account}",
+    ),
+    "state/forgetting.py": ("memory.forgotten.person:{slug}",),
+    "state/gone.py": ("gone.telegram:bot:101:",),
+    "state/kv.py": "the queries themselves",
+    "state/messages.py": "the state of the index",
+    "state/people.py": ("account.left.{slug}/7",),
+    "state/provider_rows.py": "which providers are on",
+    "state/reviews.py": ("review.mark.{session}", "review.claim.person:{slug}"),
+    "state/sight.py": "what a model can do",
+    "state/skill_reviews.py": ("review.skills.{session}",),
+    "state/spent_today.py": "for a day, without a word: the test above",
+    "state/tool_support.py": "what a model can do",
+    "state/usage.py": "prices",
+    "turn_files.py": ("vision.told.{account}:m",),
+    "web_token.py": "the owner's link",
+    "welcoming.py": ("greeted.{person}",),
+}
+"""For each module that keeps small facts: the keys of a person's, or what they are instead."""
+
+HOME = {
+    "state.db": "the tables",
+    "config.yaml": "the owner's",
+    "memories": "gone: test_rights",
+    "exports": "gone: test_rights",
+    "files": "gone: test_rights",
+    "skills": "everybody's",
+    "logs": "no words and no names of people",
+    "providers": "banks by person, erased by each provider: test_conformance of the providers",
+    "downloads": "what the terminal, which is on this machine, was given to keep",
+}
+"""Whatever the program puts into the home folder, and what of a person's becomes of it."""
+
+
+def sources() -> Iterator[tuple[str, str]]:
+    """Every module of the house: its path in there, and its text."""
+    for part in ("gateway", "agent", "adapters"):
+        for path in sorted((ROOT / part).rglob("*.py")):
+            yield (
+                path.relative_to(ROOT / "gateway" if part == "gateway" else ROOT).as_posix(),
+                path.read_text(),
+            )
+
+
+def test_every_module_that_keeps_small_facts_is_thought_of() -> None:
+    writes = re.compile(r"\bput_value\(|insert\(kv\)")
+    assert sorted(name for name, text in sources() if writes.search(text)) == sorted(SMALL_FACTS)
+
+
+def test_everything_in_the_home_folder_is_thought_of() -> None:
+    found = set()
+    for _, text in sources():
+        for node in ast.walk(ast.parse(text)):
+            if (
+                isinstance(node, ast.BinOp)
+                and isinstance(node.op, ast.Div)
+                and "home" in ast.unparse(node.left)
+            ):
+                right = node.right
+                if (
+                    isinstance(right, ast.Constant)
+                    and isinstance(right.value, str)
+                    and "/" not in ast.unparse(node.left)
+                ):
+                    found.add(right.value)
+    assert found - {".trunkline"} == set(HOME)
+
+
+async def test_who_leaves_leaves_no_small_fact_and_takes_none_of_others(
+    tmp_path: Path, database_url: str
+) -> None:
+    async with town(tmp_path, database_url) as house:
+        ids = await ids_of(house)
+        others = {"greeted.99999", "wrong_codes:link", "wrong_codes:link:99999", "vision.told.99999:m"}
+
+        def plant_facts(connection: Connection) -> set[str]:
+            public_id = connection.execute(
+                select(session.c.public_id).where(session.c.id == ids.of["session"])
+            ).scalar_one()
+            names = {**ids.of, "slug": ids.slug, "session": public_id}
+            keys = {
+                key.format(**names)
+                for keys in SMALL_FACTS.values()
+                if not isinstance(keys, str)
+                for key in keys
+            }
+            for key in (keys | others) - {f"delete-me.{ids.slug}"}:
+                put_value(connection, key, "1")
+            return keys
+
+        asked = await house.type("/delete-me", BO)
+        keys = await house.house.database.write(plant_facts)
+        await house.type(f"/delete-me {asked.split('/delete-me ')[1].split('`')[0]}", BO)
+
+        query = select(kv.c.key)
+        left = set(await house.house.database.read(lambda c: c.execute(query).scalars().all()))
+        assert left & keys == set()
+        assert others <= left

@@ -122,6 +122,10 @@ async def test_a_code_typed_in_a_group_is_none(tmp_path: Path, sqlite_url: str) 
         assert await house.house.database.read(lambda c: links.open_request(c, account.id, now_ms())) is None
         assert await house.told("101") == before
 
+        # Whoever read it there can't bring it here first.
+        await house.let_in("Mallory", "666")
+        assert "isn't valid" in await house.type(f"/link {code}", "666")
+
 
 async def test_two_people_with_memories_are_joined_without_doubles_and_parted_again(
     tmp_path: Path, database_url: str

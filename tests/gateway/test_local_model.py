@@ -13,6 +13,7 @@ import pytest
 
 from tests.emulators.base import Fault
 from tests.emulators.openai import MODELS, OpenAIEmulator
+from trunkline.gateway.cli.failure import ExitCode, Failure
 from trunkline.gateway.cli.model_file import model_file_served
 from trunkline.gateway.config import parse_config
 from trunkline.gateway.local_model import (
@@ -243,7 +244,31 @@ async def test_a_server_that_dies_is_a_sentence(tmp_path: Path) -> None:
         async with serving(file, has_server=True):
             pass
     assert told.value.fault is LocalFault.DIED
-    assert "code 1" in str(told.value)
+    assert "code 1" in str(told.value) or "can't be loaded" in str(told.value)
+
+
+async def test_a_library_that_the_server_misses_is_named_and_a_command_can_still_say_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / FILE
+    file.write_bytes(CONTENT)
+    missing = "libgomp.so.1: cannot open shared object file"
+    (tmp_path / "xllamacpp.py").write_text(f"raise ImportError({missing!r})")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    config = parse_config(tmp_path, {"model": {"file": str(file)}}, {})
+
+    async def command() -> None:
+        async with model_file_served(config) as ready:
+            assert ready.model_endpoints() == ()
+            raise Failure("No model is set.", ExitCode.CONFIG)
+
+    with pytest.raises(Failure, match="No model"):
+        await command()
+
+    said = capsys.readouterr().err
+    assert missing in said
+    assert "apt install libgomp1" in said
 
 
 async def test_ctrl_c_leaves_the_server_alone_and_the_end_of_its_parent_ends_it(tmp_path: Path) -> None:

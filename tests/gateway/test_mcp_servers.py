@@ -1,5 +1,7 @@
 """Tool servers of the settings in the running house: for whom they are, and that nothing waits for them."""
 
+import json
+import re
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +13,7 @@ from typer.testing import CliRunner
 from tests.agent.test_mcp import ODD
 from tests.emulators.openai import Reply, ToolUse
 from tests.gateway.small_house import ANA, BO, ROOM, SmallHouse, small_house
+from trunkline.agent.tokens import estimate_text
 from trunkline.gateway.cli.mcp import app as command
 from trunkline.gateway.config import parse_config, write_config
 from trunkline.gateway.config_faults import ConfigError
@@ -61,6 +64,27 @@ async def test_the_owner_alone_has_a_server_that_nobody_else_is_allowed(house: S
         await house.telegram.group_message(ROOM, ANA, "@trunkline_bot two and three?")
         await house.ended(turns + 3)
         assert offered(house) == []
+
+
+async def test_their_tools_count_for_the_size_of_a_conversation(house: SmallHouse) -> None:
+    everything = {key: value for key, value in SERVER.items() if key != "tools"}
+    async with house.running(mcp={"servers": {"odd": everything}}):
+        turns = await until_offered(house)
+        for number in range(3):
+            house.answer("Well, well.")
+            await house.say(f"tell me more, {number}")
+            await house.ended(turns + 1 + number)
+        body = house.model.requests[-1]
+        theirs = [one for one in body["tools"] if one["function"]["name"].startswith("odd_")]
+        house.answer("## Facts\n- They spoke of little.")
+        await house.say("/compress")
+        await house.shows("tokens before")
+
+    shown = next(text for text in house.telegram.texts(ANA) if "tokens before" in text)
+    before = int(re.search(r"([0-9,]+) tokens before", shown)[1].replace(",", ""))  # type: ignore[index]
+    others = [one for one in body["tools"] if one not in theirs]
+    without = estimate_text(json.dumps(body["messages"]) + json.dumps(others))
+    assert before > without
 
 
 async def test_whoever_is_named_may_use_it_and_wrong_arguments_never_reach_it(house: SmallHouse) -> None:

@@ -341,3 +341,21 @@ def test_every_sentence_says_the_same_fields_in_both_languages() -> None:
         return {part.partition("}")[0] for part in text.split("{")[1:]}
 
     assert [key for key, (english, chinese) in CATALOGUE.items() if fields(english) != fields(chinese)] == []
+
+
+async def test_a_command_may_go_on_on_the_next_line(desk: Typing) -> None:
+    assert "Remembered" in await desk.type("/memory add\nI prefer tea\nwithout milk")
+    assert "Now it reads" in await desk.type("/memory edit 1\nI prefer rye")
+    assert (await desk.house.memory.read(ANA)).user == ("I prefer rye",)
+
+
+@pytest.mark.parametrize("number", ["0", "9" * 5_000, "٩", "１２３４", "-1", "²"])
+async def test_a_number_that_there_is_not_changes_nothing(desk: Typing, number: str) -> None:
+    await desk.model_adds("User likes tea.")
+
+    assert "/memory" in await desk.type(f"/memory edit {number} rye")
+    assert "nothing was forgotten" in await desk.type(f"/memory forget {number}")
+    assert "nothing was forgotten" in await desk.type(f"/memory forget {number} transcript")
+    assert "how many" in await desk.type(f"/memory undo {number}") or number == "٩"
+    assert "Nothing waits" in await desk.type(f"/memory approve {number}")
+    assert number == "٩" or (await desk.house.memory.read(ANA)).user == ("User likes tea.",)

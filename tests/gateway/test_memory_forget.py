@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from tests.gateway.inbound import direct
 from tests.gateway.memory_desk import ANA, Typing, typing
@@ -24,7 +24,7 @@ from trunkline.gateway.opening import NewSessions, Opening
 from trunkline.gateway.payloads import dump_inbound, load_inbound
 from trunkline.gateway.sentences import CATALOGUE
 from trunkline.gateway.state import inbox as inbox_rows
-from trunkline.gateway.state import outbox, people, sessions
+from trunkline.gateway.state import outbox, people, reminders, sessions
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.messages import NewMessage, load_history
 from trunkline.gateway.state.records import SessionKey
@@ -222,6 +222,84 @@ async def test_copies_in_chats_of_an_account_that_was_unlinked_since_go_too(desk
     for table in (system_prompt, session, message, memory_journal):
         rows = await desk.house.database.read(lambda c, table=table: c.execute(select(table)).all())
         assert SECRET_WORD not in str(rows)
+
+
+async def test_a_person_with_an_account_unlinked_since_is_told_that_its_conversations_stay(
+    desk: Typing,
+) -> None:
+    await desk.model_adds(FACT, TEA)
+    discord, other = await desk.account("ana", "discord"), await desk.account("bo")
+    person = other.person
+    assert person is not None
+    assert "unlinked" not in await desk.type("/memory forget 1")
+
+    await desk.house.database.write(lambda c: people.give_account(c, discord.id, person.id, "link"))
+    assert "stays in that account's own conversations" in await desk.type(f"/memory forget {TEA}")
+
+
+async def made_reminder(desk: Typing, text: str, call: str = "") -> int:
+    """One of Ana's that waits until tomorrow."""
+    account = await desk.account("ana")
+
+    def work(connection: Connection) -> int:
+        key = SessionKey("telegram", "bot", "100")
+        stream = people.stream_of(connection, account_id=account.id, room_id=None)
+        tomorrow_ms = now_ms() + 86_400_000
+        wanted = reminders.NewReminder(
+            account.id, stream, key, "ana", "text", text, tomorrow_ms, "", "Europe/Berlin", "en", call
+        )
+        return reminders.add(connection, wanted, now_ms())
+
+    return await desk.house.database.write(work)
+
+
+async def test_reminders_that_say_it_stay_and_are_named_with_how_to_end_them(desk: Typing) -> None:
+    opened, turn = await desk.conversation(said("user", "remember it, and remind me"))
+    await desk.model_adds(FACT, TEA, session=opened, turn=turn)
+    says = await made_reminder(desk, f"{FACT} Buy pills.")
+    of_that_turn = await made_reminder(desk, "buy pills", call=f"{turn}/1/c1")
+    other = await made_reminder(desk, "water the plants")
+
+    reply = await desk.type("/memory forget 1")
+
+    assert f"({says}, {of_that_turn})" in reply
+    assert f"/reminders cancel {says}" in reply
+    assert SECRET_WORD not in reply
+    listed = await desk.type("/reminders")
+    for number in (says, of_that_turn, other):
+        assert f"**{number}**" in listed or f"{number}." in listed
+
+
+async def test_a_reminder_that_is_over_goes_with_the_fact(on_sqlite: Typing) -> None:
+    await on_sqlite.model_adds(FACT)
+    over = await made_reminder(on_sqlite, FACT)
+    await on_sqlite.house.database.write(lambda c: reminders.cancel(c, over))
+
+    reply = await on_sqlite.type("/memory forget 1")
+
+    assert "reminders" not in reply
+    assert files_with(on_sqlite.house.config.home, SECRET_WORD) == []
+
+
+async def test_a_message_that_was_never_answered_goes_with_the_fact(on_sqlite: Typing) -> None:
+    await on_sqlite.model_adds(FACT)
+    account, key = await on_sqlite.account("ana"), SessionKey("telegram", "bot", "100")
+    for kind in ("set aside", "dead"):
+        hello = direct(f"Please mind: {FACT} ({kind})", user="100")
+        arrival = Arrival(key, hello.key, account.id, "message", dump_inbound(hello), now_ms())
+
+        def arrive(connection: Connection, arrival: Arrival = arrival, kind: str = kind) -> None:
+            row = inbox_rows.store(connection, arrival, now_ms())
+            if kind == "dead":
+                inbox_rows.finish(connection, [row], "dead", "poison", now_ms())
+            else:
+                inbox_rows.set_aside(connection, [row], "unpaid", now_ms())
+
+        await on_sqlite.house.database.write(arrive)
+
+    await on_sqlite.type("/memory forget 1")
+
+    assert files_with(on_sqlite.house.config.home, SECRET_WORD) == []
 
 
 async def test_forgetting_takes_the_fact_out_of_the_undo_record_and_leaves_the_rest(desk: Typing) -> None:

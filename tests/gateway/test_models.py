@@ -1,15 +1,22 @@
 """The fallback chain: another model answers where that can help, and never after a word was shown."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.emulators.openai import OpenAIEmulator, Reply
 from trunkline.agent.messages import UserMessage
-from trunkline.agent.model import FailureKind, ModelDone, ModelEvent, ModelFailure, ModelRequest
+from trunkline.agent.model import FailureKind, ModelDone, ModelEvent, ModelFailure, ModelRequest, ToolSpec
 from trunkline.agent.openai_client import OpenAIModel
 from trunkline.agent.openai_client_sdk import Endpoint
+from trunkline.gateway.config import parse_config
+from trunkline.gateway.model_clients import Models
 from trunkline.gateway.models import FallbackModel, NoModel
+from trunkline.gateway.state.database import Database
 
 REQUEST = ModelRequest("Be kind.", (UserMessage("hi", "hi"),))
 
@@ -92,3 +99,27 @@ async def test_without_a_model_every_call_says_so() -> None:
     (only,) = [event async for event in NoModel().stream(REQUEST)]
 
     assert only == ModelFailure(FailureKind.NOT_CONFIGURED)
+
+
+async def test_what_is_known_of_a_model_file_holds_wherever_it_is_served(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    config = parse_config(tmp_path, {"model": {"file": str(tmp_path / "small.gguf")}}, {})
+
+    def served_at(base_url: str) -> Models:
+        choice = config.model.model_copy(update={"name": "small", "base_url": base_url})
+        return Models(config.model_copy(update={"model": choice}), sqlite_database)
+
+    def without_tools(body: dict[str, Any]) -> Reply:
+        return Reply(status=400, error="small does not support tools") if "tools" in body else Reply("Hello.")
+
+    tool = ToolSpec("note", "Writes a note.", {"type": "object", "properties": {}})
+    tried = []
+    for _ in range(2):
+        async with OpenAIEmulator().running() as server, served_at(server.base_url) as models:
+            server.responder = without_tools
+            async with aclosing(models.main.stream(replace(REQUEST, tools=(tool,)))) as events:
+                assert isinstance([event async for event in events][-1], ModelDone)
+            tried.append(any("tools" in request for request in server.requests))
+
+    assert tried == [True, False]

@@ -48,6 +48,22 @@ async def test_a_fact_noted_after_the_session_began_is_told_once_and_beside_the_
     assert [row.content for row in stored] == ["one", "two", "three"]
 
 
+async def test_a_conversation_begun_anew_has_the_fact_in_its_prompt_and_keeps_it_byte_for_byte(
+    house: SmallHouse,
+) -> None:
+    async with house.running():
+        await ask(house, "one")
+        write(house, "ana", "USER.md", b"Ana likes tea.\n\xc2\xa7\n")
+        await house.say("/new")
+        await house.shows("A fresh conversation")
+        said = [await ask(house, str(number)) for number in range(10)]
+
+    assert "Ana likes tea." not in system(house, 0)
+    assert "Ana likes tea." in system(house, 1)
+    assert {system(house, number) for number in range(1, 11)} == {system(house, 1)}
+    assert not any("Ana likes tea." in one for one in said)
+
+
 async def test_a_store_that_could_not_be_read_at_first_is_told_of_when_it_can(house: SmallHouse) -> None:
     write(house, "ana", "MEMORY.md", b"\xff\xfe broken \xff")
     async with house.running():

@@ -85,18 +85,17 @@ def test_what_does_not_work_is_said_and_not_saved(home: Path, words: tuple[str, 
     assert not (home / ".env").exists()
 
 
-def test_a_provider_without_its_software_says_what_to_install(home: Path) -> None:
-    blocker = "import sys; sys.modules['supermemory'] = None; from trunkline.gateway.cli import main; main()"
-    done = subprocess.run(
-        (sys.executable, "-c", blocker, "memory", "setup", "supermemory", "--yes"),
-        env={"TRUNKLINE_HOME": str(home), "COLUMNS": "300"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.mark.parametrize("name", [name for name in MODULES if kind_of(name).extra])
+def test_a_provider_without_its_software_says_what_to_install(
+    home: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in kind_of(name).imports:
+        monkeypatch.setitem(sys.modules, module, None)
+    done = trunkline(home, "setup", name, "--yes")
 
-    assert done.returncode == 1, done.stderr
-    assert "pip install 'trunkline[supermemory]'" in done.stdout
+    assert done.exit_code == 1, done.output
+    assert f"pip install 'trunkline[{name}]'" in done.stdout
+    assert load_config(home, {}).memory.provider == ()
 
 
 @pytest.mark.parametrize(
@@ -144,17 +143,23 @@ def test_every_provider_in_the_table_has_its_kind() -> None:
         kind_of("nobody")
 
 
-def test_a_plain_install_loads_no_provider_and_no_vendors_software() -> None:
+def test_the_program_loads_the_same_whether_vendors_software_is_installed_or_not() -> None:
+    """So neither the time of a start nor its memory grows for who uses no provider."""
+    vendors = [module for name in MODULES for module in kind_of(name).imports]
     code = (
-        "import sys, trunkline.gateway.app, trunkline.gateway.memory_providers;"
-        "print([name for name in sys.modules if name.split('.')[0] in "
-        "('supermemory', 'mem0', 'honcho', 'hindsight_client', 'openviking', 'openviking_sdk')"
-        " or name.startswith('trunkline.agent.providers.') and name.split('.')[3] in "
-        f"{tuple(MODULES)!r}])"
+        "import json, sys; sys.modules.update(dict.fromkeys(sys.argv[1:]));"
+        "import trunkline.gateway.app, trunkline.gateway.cli, trunkline.gateway.memory_providers;"
+        "print(json.dumps([name for name, module in sys.modules.items() if module]))"
     )
-    done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
+    loaded, plain = (
+        json.loads(
+            subprocess.run((sys.executable, "-c", code, *absent), capture_output=True, check=True).stdout
+        )
+        for absent in ((), vendors)
+    )
 
-    assert done.stdout.strip() == "[]"
+    assert sorted(loaded) == sorted(plain)
+    assert not {f"trunkline.agent.providers.{name}" for name in MODULES} & set(loaded)
 
 
 def test_naming_a_provider_in_the_table_loads_no_vendors_software() -> None:

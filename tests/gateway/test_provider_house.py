@@ -4,6 +4,7 @@ The main ways are gone with each remote provider, the rest with one of them.
 """
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,14 +19,14 @@ from tests.agent.providers.conformance import ANA, BO, Bench
 from tests.emulators.openai import Reply
 from tests.gateway.small_house import ANA as ANA_ID
 from tests.gateway.small_house import BO as BO_ID
-from tests.gateway.small_house import ROOM, SmallHouse, eventually
+from tests.gateway.small_house import GUEST, ROOM, SmallHouse, eventually
 from trunkline.agent.providers.breaker import FAILURES_TO_OPEN
 from trunkline.agent.providers.texts import states
 from trunkline.agent.scope import AccountId, RoomId, RoomScope
 from trunkline.gateway.config import write_secrets
 from trunkline.gateway.memory_providers import HEALTH
-from trunkline.gateway.state import kv
-from trunkline.gateway.state.schema import provider_mirror, provider_outbox, room
+from trunkline.gateway.state import codes, kv
+from trunkline.gateway.state.schema import person_alias, provider_mirror, provider_outbox, room
 
 TEA = "User drinks jasmine tea at breakfast."
 COFFEE = "User drinks black coffee at breakfast."
@@ -239,6 +240,48 @@ async def test_who_leaves_for_good_leaves_nothing_there(kept: ProviderHouse) -> 
         await kept.delivered()
         assert await kept.stating(BOAT, BO) == 1
         assert {row.owner for row in await house.rows(provider_mirror)} <= {"person:bo"}
+
+
+async def link(house: SmallHouse, one: int, other: int) -> None:
+    """One of the two asks for a code, and both say yes."""
+    await house.say("/link", one)
+    await house.telegram.wait_for(lambda: code_in(house.telegram.texts(one)))
+    await house.say(f"/link {code_in(house.telegram.texts(one))}", other)
+    await house.shows("/link yes", other)
+    await house.say("/link yes", other)
+    await house.say("/link yes", one)
+
+
+def code_in(texts: list[str]) -> str:
+    words = re.findall(r"\b[A-Z2-9]{8}\b", "\n".join(texts))
+    return next((word for word in reversed(words) if codes.looks_like_code(word)), "")
+
+
+async def test_of_two_who_were_joined_the_tools_find_what_both_had_until_they_are_parted(
+    kept: ProviderHouse,
+) -> None:
+    async with kept.running() as house:
+        await house.say("hello", GUEST)
+        await house.telegram.wait_for(lambda: code_in(house.telegram.texts(GUEST)))
+        await house.say(f"/approve {code_in(house.telegram.texts(GUEST))}")
+        await house.shows("You're in", GUEST)
+        await kept.talk(BOAT, "A fine boat.", user=GUEST)
+        await kept.delivered()
+
+        async def found(answer: str) -> bool:
+            """Whether the tool finds the boat when Bo asks."""
+            house.call("supermemory_search", {"query": "wooden boat Marigold"})
+            await kept.talk("What is my boat called?", answer, user=BO_ID)
+            results = [m for m in house.model.requests[-1]["messages"] if m["role"] == "tool"]
+            return "restore a wooden boat" in results[-1]["content"]
+
+        assert not await found("I don't know.")
+        await link(house, BO_ID, GUEST)
+        await house.comes_true(lambda c: c.execute(select(person_alias)).first())
+        assert await found("I know it now.")
+        await house.say("/link undo", BO_ID)
+        await house.comes_true(lambda c: not c.execute(select(person_alias)).all())
+        assert not await found("No longer.")
 
 
 async def _empty(kept: ProviderHouse) -> bool:

@@ -321,7 +321,7 @@ async def test_a_copy_of_ones_own_has_what_waits_and_what_came_and_nobody_elses(
 
     sqlite_database.write_now(fill)
     memory = FileMemoryStore(tmp_path, MemoryLimits(), StoreJournal(sqlite_database))
-    await export_person(sqlite_database, memory, (), person_scope("ana"), tmp_path / "ana.zip")
+    await export_person(sqlite_database, memory, (), person_scope("ana"), tmp_path / "ana.zip", None)
 
     with ZipFile(tmp_path / "ana.zip") as archive:
         kept = json.loads(archive.read("reminders.json"))

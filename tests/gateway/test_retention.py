@@ -7,7 +7,7 @@ from sqlalchemy import Connection, insert, select
 from tests.gateway.rows import add_person, add_session, direct_stream
 from trunkline.gateway import retention
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.schema import message, session, turn
+from trunkline.gateway.state.schema import inbox, message, outbox, session, turn
 
 DAY_MS = 86_400_000
 NOW_MS = 1000 * DAY_MS
@@ -46,6 +46,36 @@ async def test_a_conversation_in_which_a_turn_runs_stays(sqlite_database: Databa
     sqlite_database.write_now(runs)
 
     assert await retention.delete_old(sqlite_database, 30, NOW_MS) == 0
+
+
+async def test_words_of_no_conversation_are_forgotten_as_well_and_their_rows_stay(
+    sqlite_database: Database,
+) -> None:
+    """What a command answered, and a message for which nobody paid."""
+    words = {"platform": "telegram", "tenant": "bot", "chat": "1", "payload": "zqwordsx"}
+    old_ms, new_ms = NOW_MS - 31 * DAY_MS, NOW_MS - DAY_MS
+
+    def plant(connection: Connection) -> None:
+        for at_ms in (old_ms, new_ms):
+            for state in ("done", "dead", "noted", "received"):
+                row = {"key": f"{state}{at_ms}", "state": state, "received_ms": at_ms, **words}
+                connection.execute(insert(inbox).values(**row))
+            for state in ("sent", "planned"):
+                row = {"source": f"{state}{at_ms}", "state": state, "created_ms": at_ms, **words}
+                connection.execute(insert(outbox).values(seq=0, kind="text", **row))
+
+    def kept(connection: Connection) -> list[tuple[str, bool]]:
+        came = select(inbox.c.state, inbox.c.received_ms).where(inbox.c.payload != "")
+        went = select(outbox.c.state, outbox.c.created_ms).where(outbox.c.payload != "")
+        rows = [*connection.execute(came).all(), *connection.execute(went).all()]
+        return sorted((state, at_ms == new_ms) for state, at_ms in rows)
+
+    sqlite_database.write_now(plant)
+    await retention.delete_old(sqlite_database, 30, NOW_MS)
+
+    recent = [(state, True) for state in ("dead", "done", "noted", "planned", "received", "sent")]
+    assert sqlite_database.read_now(kept) == sorted([*recent, ("planned", False), ("received", False)])
+    assert sqlite_database.read_now(lambda c: len(c.execute(select(inbox.c.id)).all())) == 8
 
 
 async def test_the_running_house_looks_by_itself(sqlite_database: Database) -> None:

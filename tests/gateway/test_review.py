@@ -22,6 +22,7 @@ from trunkline.agent.messages import AssistantMessage, ToolCall, Usage, UserMess
 from trunkline.agent.model import FailureKind, ModelDone, ModelEvent, ModelFailure, ModelRequest
 from trunkline.agent.ports import JournalEntry, Target, WriteOrigin
 from trunkline.agent.scope import AccountId, PersonId, Scope
+from trunkline.agent.tokens import estimate_messages
 from trunkline.agent.tools.memory import memory_tool
 from trunkline.gateway import memory_approval
 from trunkline.gateway.clock import now_ms
@@ -30,12 +31,20 @@ from trunkline.gateway.opening import Opened
 from trunkline.gateway.payloads import load_outbound
 from trunkline.gateway.review import ENDED_TURNS, Reviews, notice
 from trunkline.gateway.settings import Memory
-from trunkline.gateway.state import journal, people, reviews, sessions
+from trunkline.gateway.state import journal, notes, people, reviews, sessions
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.journal import StoreJournal
 from trunkline.gateway.state.messages import NewMessage, add_message
 from trunkline.gateway.state.reviews import Mark
-from trunkline.gateway.state.schema import message, outbox, session, system_prompt, turn, usage
+from trunkline.gateway.state.schema import (
+    compaction,
+    message,
+    outbox,
+    session,
+    system_prompt,
+    turn,
+    usage,
+)
 from trunkline.gateway.state.turns import TurnKey, TurnRow
 
 EVERY = 3
@@ -730,3 +739,64 @@ def test_the_notice_names_what_waits_for_a_yes() -> None:
     assert told is not None
     assert "/memory approve" in told
     assert "2" in told
+
+
+def put_away(chat: Chat, turns: Sequence[int], left_out: Sequence[int] = ()) -> None:
+    """As if a summary had come to stand for these turns."""
+
+    def work(connection: Connection) -> None:
+        rows = connection.execute(select(message).where(message.c.turn_id.in_(turns))).all()
+        chosen = update(message).where(message.c.turn_id.in_(turns))
+        connection.execute(chosen.values(state="compacted"))
+        connection.execute(
+            insert(compaction).values(
+                session_id=chat.session,
+                state=notes.IN_USE,
+                note="They spoke of boats.",
+                last_seq=max(row.seq for row in rows),
+                left_out=json.dumps([row.id for row in rows if row.turn_id in left_out]),
+            )
+        )
+
+    chat.database.write_now(work)
+
+
+def test_what_was_put_away_before_a_review_saw_it_is_reviewed_in_its_place(database: Database) -> None:
+    chat = start_chat(database, "ana", "s1")
+    reviewed = chat.talk().row.key.turn
+    database.write_now(lambda c: reviews.put_mark(c, "s1", Mark(reviewed, reviewed)))
+    chat.text = "My sister Clara lives in Bergen."
+    gone = chat.talk().row.key.turn
+    chat.text = "And this was forgotten since."
+    forgotten = chat.talk().row.key.turn
+    put_away(chat, [reviewed, gone, forgotten], [forgotten])
+    chat.text = "And now?"
+
+    found = due(chat, chat.talk())
+
+    assert found is not None
+    assert [said.text for said in found.new] == ["My sister Clara lives in Bergen.", "And now?"]
+    texts = [one.sent if isinstance(one, UserMessage) else str(one) for one in found.history]
+    assert "They spoke of boats." in texts[0]
+    assert "Clara" in texts[2]
+    assert "And now?" in texts[4]
+    assert len(texts) == 6
+    assert "forgotten since" not in str(found)
+
+
+def test_of_much_that_was_put_away_the_newest_is_reviewed(database: Database) -> None:
+    chat = start_chat(database, "ana", "s1")
+    turns = []
+    for number in range(40):
+        chat.text = f"Number {number}: " + "a long story of boats and harbours " * 40
+        turns.append(chat.talk().row.key.turn)
+    put_away(chat, turns)
+    chat.text = "And now?"
+
+    found = due(chat, chat.talk())
+
+    assert found is not None
+    assert "Number 39:" in str(found.history)
+    assert "Number 2:" not in str(found.history)
+    assert estimate_messages(found.history) < reviews.PUT_AWAY_TOKENS + 500
+    assert len(found.new) == sum("Number" in str(one) for one in found.history) + 1

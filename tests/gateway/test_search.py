@@ -149,6 +149,16 @@ async def test_odd_tokens_find_the_one_right_message(house: House, asked: str, s
         "🎉",
         ":*",
         "tea*",
+        pytest.param('"' + "苏" * 4000 + '"', id="a phrase of thousands"),
+        pytest.param("a-" * 2000, id="an identifier of thousands"),
+        pytest.param('"a b" ' * 600, id="hundreds of phrases"),
+        pytest.param(" OR ".join(f"w{n}" for n in range(1000)), id="hundreds of alternatives"),
+        pytest.param(" NOT ".join(f"w{n}" for n in range(1000)), id="hundreds of exclusions"),
+        "' OR 1=1 --",
+        "NEAR(a b, 5)",
+        "message_fts:a",
+        "\ud800",
+        "\u202e\u2066",
     ],
 )
 async def test_no_query_fails_because_of_its_syntax(house: House, asked: str) -> None:
@@ -175,6 +185,44 @@ async def test_phrases_and_operators_mean_what_they_say(house: House, asked: str
     house.said("ana", "s3", "coffee for me")
 
     assert set(await house.found(asked)) == sessions
+
+
+@pytest.mark.parametrize("odd", ["\0", "\ud800", "' OR 1=1", "x" * 100_000, ""])
+async def test_odd_names_of_sessions_and_platforms_are_only_unknown(house: House, odd: str) -> None:
+    (mine,) = house.said("ana", "s1", "a cup of tea")
+
+    assert await house.search.read(ANA, odd, 1000) is None
+    assert await house.search.around(ANA, odd, mine, 5) is None
+    assert await house.search.context_of(ANA, odd, [mine], 1000) == ""
+    assert await house.found("tea", platform=odd) == []
+
+
+@pytest.mark.parametrize("number", [0, -1, 1 << 62, 1 << 63, -(1 << 70)])
+async def test_odd_numbers_of_messages_are_only_unknown(house: House, number: int) -> None:
+    house.said("ana", "s1", "a cup of tea")
+
+    assert await house.search.around(ANA, "s1", number, 5) is None
+
+
+async def test_a_question_for_a_kind_finds_things_of_it_after_the_word_itself(house: House) -> None:
+    house.said("ana", "s1", "my dog sleeps in the kitchen")
+    house.said("ana", "s2", "which pet sleeps all day?")
+    house.said("ana", "s3", "我家的猫很可爱")
+
+    assert await house.found("which pets sleep where?") == ["s2", "s1"]
+    assert await house.found("pet") == ["s2"]
+    assert await house.found("宠物") == ["s3"]
+    assert await house.found('"pets" sleep') == ["s2"]
+
+
+async def test_a_word_nobody_said_is_tried_by_its_beginning_beside_others(house: House) -> None:
+    house.said("ana", "s1", "photographs of the roof")
+    house.said("ana", "s2", "the roof is red")
+
+    outcome = await house.outcome("photography roof")
+
+    assert ([hit.card.id for hit in outcome.hits], outcome.relaxed) == (["s1", "s2"], True)
+    assert await house.found("photography") == []
 
 
 async def test_a_relaxed_query_says_so(house: House) -> None:
@@ -363,6 +411,27 @@ async def test_a_title_counts(house: House) -> None:
     assert await house.found("holiday") == ["s1"]
     assert await house.found("repairs") == ["s2"]
     assert await house.found("repairs", since=datetime.now(UTC)) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "title", "is_found"),
+    [
+        ("art", "Party plans", False),
+        ("tea", "Team plans", False),
+        ("stories", "A story", True),
+        ("bought", "What to buy", True),
+        ("te*", "Team plans", True),
+        ("blue-green", "Blue-green deploy", True),
+        ("苏州", "下周去苏州", True),
+        ("Ärger", "kein arger Tag", True),
+    ],
+)
+async def test_a_title_is_found_by_its_words_not_by_parts_of_them(
+    house: House, asked: str, title: str, is_found: bool
+) -> None:
+    house.said("ana", "s1", "something else", title=title)
+
+    assert await house.found(asked) == (["s1"] if is_found else [])
 
 
 async def test_scheduled_runs_rank_below_people(house: House) -> None:

@@ -337,6 +337,28 @@ def test_an_answer_that_is_no_number_of_the_menu_is_a_sentence(tmp_path: Path) -
     assert terminal.shown.getvalue().count("Give a number from 1 to 3.") == 2
 
 
+def test_who_declines_the_small_model_chooses_again(tmp_path: Path) -> None:
+    terminal = Answering("Ana", "8", "n", "9", "n", "n", "n")
+
+    assert set_up(tmp_path, Answers(), may_ask=True, console=terminal) == ()
+
+    said = terminal.shown.getvalue()
+    assert terminal.answers == []
+    assert said.count("A small local model: good for trying") == 2
+    assert said.index("very small model") < said.index("Set a model any time")
+
+
+@pytest.mark.parametrize("login", ["root", "trunkline"])
+async def test_a_login_that_is_nobodys_name_is_not_the_owners(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, login: str
+) -> None:
+    monkeypatch.setenv("LOGNAME", login)
+
+    outcome = await unattended(tmp_path, Answers())
+
+    assert outcome.config.owner == "owner"
+
+
 async def test_a_telegram_token_of_another_shape_is_refused_without_asking_telegram() -> None:
     async with telegram() as server:
         with pytest.raises(TokenRefused, match="a number, a colon"):

@@ -3,16 +3,15 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from tests.agent.providers.conformance import Bench
+from tests.agent.providers.conformance import ServerBench
 from tests.emulators.honcho import HonchoEmulator
-from tests.emulators.provider import Outage
 from trunkline.agent.providers.base import bank_of
 from trunkline.agent.scope import Scope
 
 KEY = "hch_emulated_key_0000000000000000"
 
 
-class HonchoBench(Bench):
+class HonchoBench(ServerBench):
     name = "honcho"
     lookup = ("honcho_search", "query")
     keep = ("honcho_conclude", "conclusion")
@@ -30,9 +29,6 @@ class HonchoBench(Bench):
         async with HonchoEmulator(KEY).running() as self.server:
             yield
             assert not self.server.violations, sorted({*self.server.violations})
-
-    def fail(self, outage: Outage | None) -> None:
-        self.server.fail(outage)
 
     async def stored(self, scope: Scope) -> list[str]:
         """What was sent: messages, and conclusions that were told and not drawn from messages."""

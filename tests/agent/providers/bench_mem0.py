@@ -5,9 +5,8 @@ import sqlite3
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing
 
-from tests.agent.providers.conformance import Bench
+from tests.agent.providers.conformance import ServerBench
 from tests.emulators.mem0 import EmbeddingsEmulator, Mem0Emulator
-from tests.emulators.provider import Outage
 from trunkline.agent.providers.base import bank_of
 from trunkline.agent.scope import Scope
 
@@ -16,7 +15,7 @@ EMBEDDER_KEY = "sk-emulated-embedder-key-000000000"
 DIMENSIONS = 512
 
 
-class Mem0Bench(Bench):
+class Mem0Bench(ServerBench):
     name = "mem0"
     lookup = ("mem0_search", "query")
     keep = ("mem0_add", "content")
@@ -35,15 +34,12 @@ class Mem0Bench(Bench):
             yield
             assert not self.server.violations, sorted({*self.server.violations})
 
-    def fail(self, outage: Outage | None) -> None:
-        self.server.fail(outage)
-
     async def stored(self, scope: Scope) -> list[str]:
         bank = bank_of(scope, "trunkline")
         return [one.text for one in self.server.memories.values() if one.user == bank]
 
 
-class Mem0LocalBench(Bench):
+class Mem0LocalBench(ServerBench):
     """The real engine: Qdrant in a folder. An outage is one of the embedder."""
 
     name = "mem0"
@@ -68,9 +64,6 @@ class Mem0LocalBench(Bench):
     async def running(self) -> AsyncIterator[None]:
         async with EmbeddingsEmulator(EMBEDDER_KEY, DIMENSIONS).running() as self.server:
             yield
-
-    def fail(self, outage: Outage | None) -> None:
-        self.server.fail(outage)
 
     async def stored(self, scope: Scope) -> list[str]:
         """From Qdrant's file, which the provider holds open."""

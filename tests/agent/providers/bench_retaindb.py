@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import ClassVar
 
-from tests.agent.providers.conformance import Bench
-from tests.emulators.provider import Outage
+from tests.agent.providers.conformance import ServerBench
 from tests.emulators.retaindb import Edition, RetainDbEmulator
 from trunkline.agent.providers.base import bank_of
 from trunkline.agent.scope import Scope
@@ -13,7 +12,7 @@ from trunkline.agent.scope import Scope
 KEY = "rdb_emulated_key_0000000000000000"
 
 
-class RetainDbBench(Bench):
+class RetainDbBench(ServerBench):
     name = "retaindb"
     lookup = ("retaindb_search", "query")
     keep = ("retaindb_remember", "content")
@@ -32,9 +31,6 @@ class RetainDbBench(Bench):
         async with RetainDbEmulator(KEY, self.edition).running() as self.server:
             yield
             assert self.server.violations == []
-
-    def fail(self, outage: Outage | None) -> None:
-        self.server.fail(outage)
 
     async def stored(self, scope: Scope) -> list[str]:
         kept = self.server.projects.get(bank_of(scope, "trunkline"), [])

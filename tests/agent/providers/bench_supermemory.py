@@ -3,8 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from tests.agent.providers.conformance import Bench
-from tests.emulators.provider import Outage
+from tests.agent.providers.conformance import ServerBench
 from tests.emulators.supermemory import SupermemoryEmulator
 from trunkline.agent.providers.base import bank_of
 from trunkline.agent.scope import Scope
@@ -12,7 +11,7 @@ from trunkline.agent.scope import Scope
 KEY = "sm_emulated_key_0000000000000000"
 
 
-class SupermemoryBench(Bench):
+class SupermemoryBench(ServerBench):
     name = "supermemory"
     lookup = ("supermemory_search", "query")
     keep = ("supermemory_store", "content")
@@ -30,9 +29,6 @@ class SupermemoryBench(Bench):
         async with SupermemoryEmulator(KEY).running() as self.server:
             yield
             assert self.server.violations == []
-
-    def fail(self, outage: Outage | None) -> None:
-        self.server.fail(outage)
 
     async def stored(self, scope: Scope) -> list[str]:
         kept = self.server.documents[bank_of(scope, "trunkline")]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.agent.providers.bench_byterover import ByteRoverBench
-from tests.agent.providers.bench_hindsight import REAL, HindsightBench, RealHindsightBench
+from tests.agent.providers.bench_hindsight import HindsightBench
 from tests.agent.providers.bench_holographic import HolographicBench
 from tests.agent.providers.bench_honcho import HonchoBench
 from tests.agent.providers.bench_mem0 import Mem0Bench, Mem0LocalBench
@@ -13,6 +13,7 @@ from tests.agent.providers.bench_openviking import OpenVikingBench
 from tests.agent.providers.bench_retaindb import RetainDbBench
 from tests.agent.providers.bench_supermemory import SupermemoryBench
 from tests.agent.providers.conformance import Bench
+from tests.agent.providers.real_servers import named_here
 
 BENCHES: tuple[type[Bench], ...] = (
     HolographicBench,
@@ -20,10 +21,11 @@ BENCHES: tuple[type[Bench], ...] = (
     ByteRoverBench,
     RetainDbBench,
     SupermemoryBench,
-    *((HindsightBench, RealHindsightBench) if REAL else (HindsightBench,)),
+    HindsightBench,
     HonchoBench,
     Mem0Bench,
     Mem0LocalBench,
+    *named_here(),
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.agent.providers.failing_facts import FailingFacts
-from tests.emulators.provider import Outage
+from tests.emulators.provider import Outage, ProviderServer
 from trunkline.agent.ports import Action
 from trunkline.agent.providers.base import (
     CompletedTurn,
@@ -80,6 +80,10 @@ class Bench:
         """From now on every request fails like this; None lifts it."""
         raise AssertionError(f"{self.name} has no outage {outage}")
 
+    def lose(self, number: int) -> None:
+        """The answer to the request of this number from now on, 1 for the next, is lost; 0 loses none."""
+        raise AssertionError(f"{self.name} asks over no network")
+
     async def settled(self) -> None:
         """Returns when all that was accepted can be recalled."""
 
@@ -93,6 +97,19 @@ class Bench:
         given = self.secrets if secrets is None else secrets
         options = kind.options.model_validate(dict(self.options))
         return kind.make(ProviderSetup(options, given, self.folder / "provider", self.facts()))
+
+
+class ServerBench(Bench):
+    """A bench whose provider asks a server of the tests over HTTP."""
+
+    outages = ("down", "locked", "slow", "garbled", "cut")
+    server: ProviderServer
+
+    def fail(self, outage: Outage | None) -> None:
+        self.server.fail(outage)
+
+    def lose(self, number: int) -> None:
+        self.server.lose(number)
 
 
 @dataclass(slots=True)

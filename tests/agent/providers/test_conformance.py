@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from tests.agent.providers.benches import each_bench
-from tests.agent.providers.conformance import ANA, BO, DEN, HERE, Bench, Opened
+from tests.agent.providers.conformance import ANA, BO, DEN, HERE, Bench, Opened, ServerBench
 from trunkline.agent.providers.base import (
     ForgetAll,
     ForgetFact,
@@ -27,6 +28,7 @@ TEA = "User drinks jasmine tea at breakfast."
 COFFEE = "User drinks black coffee at breakfast."
 BREAKFAST = "What does the user drink at breakfast?"
 BOAT = "User restores a wooden boat called Marigold."
+LATE = "User is up until midnight on Thursdays."
 NAMES_OF_BANKS = ("user", "person", "bank", "scope", "room", "container", "namespace", "peer", "owner")
 
 
@@ -405,15 +407,37 @@ async def failing_calls(opened: Opened) -> dict[str, Any]:
 async def test_an_outage_is_reported_and_passes(opened: Opened, hook: str) -> None:
     await opened.write(ANA, "w-1", after=TEA)
     call = (await failing_calls(opened))[hook]
-    for outage, error in (("down", ProviderDown), ("locked", ProviderLocked)):
-        if outage in opened.bench.outages:
-            opened.bench.fail("down" if outage == "down" else "locked")
-            with pytest.raises(error) as raised:
+    for outage in opened.bench.outages:
+        if outage != "slow":
+            opened.bench.fail(outage)
+            with pytest.raises(ProviderLocked if outage == "locked" else ProviderDown) as raised:
                 await call()
             assert not any(secret in str(raised.value) for secret in opened.bench.secrets.values())
 
     opened.bench.fail(None)
     await call()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
+async def test_an_answer_that_is_lost_doubles_nothing(opened: Opened, number: int) -> None:
+    """The vendor has carried out what was asked; that we don't know, and ask again."""
+    if not isinstance(opened.bench, ServerBench):
+        pytest.skip("it asks over no network")
+    await opened.write(ANA, "w-1", after=TEA)
+    await opened.sync(ANA, "s-1-42", LATE)
+    for call in (
+        lambda: opened.sync(ANA, "s-1-41", BOAT),
+        lambda: opened.write(ANA, "w-2", before=TEA, after=COFFEE),
+        lambda: opened.provider.forget(ForgetFact((LATE,), (), ("s-1-42",)), ANA),
+    ):
+        opened.bench.lose(number)
+        with suppress(ProviderDown):
+            await call()
+        opened.bench.lose(0)
+        await call()
+
+    kept = [await stating(opened, text, ANA) for text in (BOAT, TEA, COFFEE, LATE)]
+    assert kept == [1, 0, 1, 0]
 
 
 async def test_a_slow_answer_can_be_left_and_the_next_one_taken(opened: Opened) -> None:

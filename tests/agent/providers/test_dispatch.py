@@ -2,20 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from tests.agent.providers.conformance import ANA, BO, HERE, WHEN
 from tests.agent.providers.scripted import Scripted, Words
 from trunkline.agent.providers.base import Conversation, ProviderDown, ProviderRefused
 from trunkline.agent.providers.breaker import FAILURES_TO_OPEN, PAUSE_S
-from trunkline.agent.providers.dispatch import Dispatcher, Question
+from trunkline.agent.providers.dispatch import PASSAGES, Dispatcher, Question
 from trunkline.agent.recall import CAP_CHARS, fence
 from trunkline.agent.scope import Scope
-from trunkline.agent.tools.base import ToolContext, ToolResult
+from trunkline.agent.tools.base import Tool, ToolContext, ToolResult
 
 ASKED = Question("What do I drink?", HERE)
 TEA, BOAT = "User drinks jasmine tea.", "User restores a wooden boat."
@@ -27,9 +30,13 @@ class Wish:
 
     words: str | None = None
     on_writes: str | None = None
+    joined: tuple[Scope, ...] = ()
 
     async def refusal(self, scope: Scope, session: str, *, writes: bool) -> str | None:
         return self.words or (self.on_writes if writes else None)
+
+    async def banks(self, scope: Scope) -> tuple[Scope, ...]:
+        return self.joined or (scope,)
 
 
 @dataclass(slots=True)
@@ -94,6 +101,23 @@ async def test_recalled_text_has_one_cap_and_is_never_cut_in_the_fence() -> None
     assert len(recalled) >= 3
     assert len(fenced) <= CAP_CHARS
     assert all(passage in fenced for passage in recalled)
+
+
+async def test_of_what_is_without_end_only_the_beginning_is_read() -> None:
+    """The rest would cost every conversation the time that it takes."""
+    many, long = Scripted("many", *[TEA] * PASSAGES, BOAT), Scripted("long", f"User rows. {'x' * 20_000}")
+    async with running([many, long]) as dispatcher:
+        (recalled,) = await dispatcher.recall(replace(ASKED, known=(TEA,)), [ANA])
+
+    assert recalled.startswith("User rows. xxx")
+    assert len(recalled) < 2_000
+
+
+async def test_a_forgotten_fact_does_not_come_back_in_part_where_a_passage_is_cut() -> None:
+    long = f"{'They spoke of boats. ' * 56}{BOAT}"
+    question = replace(ASKED, withheld=(BOAT,))
+    async with running([Scripted("one", long, TEA)]) as dispatcher:
+        assert await dispatcher.recall(question, [ANA]) == (TEA,)
 
 
 async def test_a_hostile_passage_is_named_and_not_shown() -> None:
@@ -320,6 +344,66 @@ async def test_a_tool_whose_provider_is_down_says_so_and_counts() -> None:
         for _ in range(FAILURES_TO_OPEN):
             assert "gone" in (await call(dispatcher, "one_read")).content
         assert "does not answer at present" in (await call(dispatcher, "one_read")).content
+
+
+class Banks(Scripted):
+    """Ana keeps her tea and her boat in one bank, what was Bo's in another."""
+
+    kept: Mapping[Scope, Mapping[int, str]] = MappingProxyType({ANA: {1: TEA}, BO: {2: BOAT}})
+
+    def __init__(self) -> None:
+        super().__init__("one")
+        self.written: list[Scope] = []
+
+    def tools(self) -> tuple[Tool[Any], ...]:
+        async def find(_: Words, context: ToolContext) -> ToolResult:
+            return ToolResult("\n".join(self.kept[context.scope].values()))
+
+        async def add(_: Words, context: ToolContext) -> ToolResult:
+            self.written.append(context.scope)
+            return ToolResult("kept")
+
+        async def drop(arguments: Number, context: ToolContext) -> ToolResult:
+            if arguments.fact_id not in self.kept[context.scope]:
+                return ToolResult("none such", is_error=True)
+            return ToolResult(f"dropped {arguments.fact_id}")
+
+        return (
+            Tool("one_find", "Finds.", Words, find, read_only=True),
+            Tool("one_add", "Adds.", Words, add),
+            Tool("one_drop", "Drops.", Number, drop),
+        )
+
+
+class Number(BaseModel):
+    fact_id: int
+
+
+async def test_tools_of_a_person_who_was_two_read_both_banks_and_write_to_their_own() -> None:
+    wish, banks = Wish(joined=(ANA, BO)), Banks()
+    async with running([banks], wish) as dispatcher:
+        assert (await call(dispatcher, "one_find")).content == f"{TEA}\n{BOAT}"
+        await call(dispatcher, "one_add")
+        drop = next(tool for tool in dispatcher.tools() if tool.name == "one_drop")
+        context = ToolContext(ANA, "s-1", 1, 1, "c", "telegram", WHEN)
+        assert (await drop.run(Number(fact_id=2), context)).content == "dropped 2"
+        assert (await drop.run(Number(fact_id=3), context)).is_error
+
+    assert banks.written == [ANA]
+
+
+async def test_a_bank_that_fails_hides_no_other() -> None:
+    class Half(Banks):
+        def tools(self) -> tuple[Tool[Any], ...]:
+            async def find(_: Words, context: ToolContext) -> ToolResult:
+                if context.scope == BO:
+                    raise ProviderDown("gone")
+                return ToolResult(TEA)
+
+            return (Tool("one_find", "Finds.", Words, find, read_only=True),)
+
+    async with running([Half()], Wish(joined=(ANA, BO))) as dispatcher:
+        assert (await call(dispatcher, "one_find")) == ToolResult(TEA)
 
 
 async def test_a_tools_result_cannot_pass_for_the_fence() -> None:

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.providers.bench_openviking import KEY, REAL, OpenVikingBench
+from tests.agent.providers.bench_openviking import KEY, OpenVikingBench
 from tests.agent.providers.conformance import ANA, BO, DEN, Opened
 from tests.emulators.base import Fault
 from trunkline.agent.providers.base import ForgetFact, ProviderDown, ProviderLocked, ProviderRefused, bank_of
 from trunkline.agent.providers.openviking_wire import OpenVikingWire
-
-pytestmark = pytest.mark.skipif(bool(REAL), reason="the emulator's own record is looked at")
 
 TEA = "User drinks jasmine tea at breakfast."
 BANK = "trunkline-person-ana-201ab57a53f116bc"

@@ -186,4 +186,4 @@ async def test_what_the_service_gives_of_another_user_is_dropped(opened: Opened)
 def test_parts_hold_nothing_hidden() -> None:
     turn = CompletedTurn("k", HERE, "ana", "I row\u200b on Sundays.", "Nice.", WHEN)
 
-    assert parts_of(turn, in_room=False) == ["user: I row on Sundays.\n\nassistant: Nice."]
+    assert parts_of(turn, ANA) == ["user: I row on Sundays.\n\nassistant: Nice."]
