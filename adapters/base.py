@@ -1,6 +1,6 @@
 """The contract between the house and a platform: what comes in, what goes out, what an adapter must do."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -218,7 +218,10 @@ class OutboundMessage:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The platform has it, under this id, as `delete` takes it. An album's may name several messages."""
+    """The platform has it, under this id, as `delete` takes it.
+
+    An album's may name several messages, in the order of its files and with spaces between.
+    """
 
     message_id: str
 
@@ -446,4 +449,16 @@ class Entitles(Protocol):
 
     async def entitle(self, to: ChatRef, title: str) -> None:
         """Does nothing where the place has none. Raises AdapterError."""
+        ...
+
+
+@runtime_checkable
+class ShowsCommands(Protocol):
+    """An adapter of a platform where one direct chat may have a menu of commands of its own."""
+
+    async def show_commands(self, chat: str, more: Sequence[CommandSpec]) -> None:
+        """Shows these after the commands that everybody has; without any the chat has everybody's menu.
+
+        What fits no menu is left out. Raises AdapterError.
+        """
         ...

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Sequence
 
 import aiohttp
@@ -15,6 +16,7 @@ from trunkline.adapters.discord_inbound import SlashCommand
 
 MAX_COMMANDS = 100
 """Global slash commands of an application (Discord, Application commands)."""
+_NAME = re.compile(r"[-_\w]{1,32}")
 _DESCRIPTION_CHARS = 100
 _DEFER_TIMEOUT_S = 3.0
 _ALREADY_ANSWERED = 40060
@@ -41,11 +43,10 @@ class CommandMenu(app_commands.CommandTree[discord.Client]):
     def __init__(self, client: discord.Client, specs: Sequence[CommandSpec], taken: Taken) -> None:
         super().__init__(client)
         self._taken = taken
-        self._specs = tuple(specs[:MAX_COMMANDS])
-        if len(specs) > MAX_COMMANDS:
-            log.warning(
-                "commands beyond the menu's limit work as text only: left_out=%d", len(specs) - MAX_COMMANDS
-            )
+        fitting = [spec for spec in specs if _NAME.fullmatch(spec.name) and spec.name == spec.name.lower()]
+        self._specs = tuple(fitting[:MAX_COMMANDS])
+        if left_out := len(specs) - len(self._specs):
+            log.warning("commands beyond the menu's limits work as text only: left_out=%d", left_out)
         for spec in self._specs:
             self.add_command(self._entry(spec))
 

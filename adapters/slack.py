@@ -63,6 +63,7 @@ from trunkline.adapters.slack_inbound import (
     opened_pane,
     parse_interaction,
 )
+from trunkline.adapters.slack_members import Members
 from trunkline.adapters.slack_names import Names
 from trunkline.adapters.slack_socket import build_app, open_socket
 from trunkline.adapters.slack_text import without_pings
@@ -142,6 +143,7 @@ class SlackAdapter:
             retry_handlers=[],
         )
         self._names = Names(self._web)
+        self._members = Members(self._web)
         self._no_status_until: dict[tuple[str, str], float] = {}
         self._reader: InboundReader | None = None
 
@@ -293,6 +295,9 @@ class SlackAdapter:
             with suppress(Rejected):  # nobody of that id: the words stay as they were written
                 names[user] = inline(await self._names.find(user))
         return _USER_ID.sub(lambda found: f"@{names.get(found[1], found[1])}", text)
+
+    async def is_in(self, chat: str, user: str) -> bool:
+        return await self._members.is_in(chat, user)
 
     # Sending
 

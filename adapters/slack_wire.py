@@ -116,10 +116,22 @@ class WireHistory(_Wire):
 class WireUser(_Wire):
     name: str = ""
     profile: WireProfile | None = None
+    deleted: bool = False
 
     @property
     def label(self) -> str:
         return (self.profile.label if self.profile is not None else "") or self.name
+
+
+class WireNext(_Wire):
+    next_cursor: str = ""
+
+
+class WireMembers(_Wire):
+    """A page of the people in a channel."""
+
+    members: list[str]
+    response_metadata: WireNext = Field(default_factory=WireNext)
 
 
 class WireMembership(_Wire):

@@ -27,6 +27,7 @@ from telegram.error import (
     ChatMigrated,
     InvalidToken,
     TelegramError,
+    TimedOut,
 )
 
 from trunkline.adapters.base import (
@@ -50,7 +51,7 @@ from trunkline.adapters.telegram_buttons import Presses, keyboard
 from trunkline.adapters.telegram_faults import PollPacing, Setbacks, refused_token, translated
 from trunkline.adapters.telegram_files import ALBUM_FILES, UPLOAD_BYTES, send_album, send_file
 from trunkline.adapters.telegram_inbound import GENERAL_TOPIC, Myself, normalise
-from trunkline.adapters.telegram_menu import menu_name, publish_menus
+from trunkline.adapters.telegram_menu import menu_name, publish_menus, publish_own_menu
 from trunkline.adapters.telegram_requests import PollRequest, WholeRequest
 from trunkline.adapters.telegram_styles import styled
 
@@ -243,9 +244,9 @@ class TelegramAdapter:
                 return Receipt(str(sent.message_id))
             sent = await styled(
                 message.chunk,
-                lambda entities: self._bot.send_message(
+                lambda text, entities: self._bot.send_message(
                     chat,
-                    message.chunk.text,
+                    text,
                     entities=entities,
                     message_thread_id=thread,
                     reply_parameters=reply,
@@ -279,6 +280,17 @@ class TelegramAdapter:
 
         await self._in_chat(to, "reacting", call)
 
+    async def show_commands(self, chat: str, more: Sequence[CommandSpec]) -> None:
+        """In everybody's languages; names in letters that Telegram's menus don't have are left out."""
+
+        async def call(number: int, _: int | None) -> None:
+            try:
+                await publish_own_menu(self._bot, number, self._commands, more)
+            except TimeoutError as exc:
+                raise TimedOut from exc
+
+        await self._in_chat(ChatRef(chat), "setting a menu", call)
+
     async def is_in(self, chat: str, user: str) -> bool:
         """Whether somebody is still in a group, as far as Telegram tells those who are no admins there."""
 
@@ -300,8 +312,8 @@ class TelegramAdapter:
             try:
                 await styled(
                     message.chunk,
-                    lambda entities: self._bot.edit_message_text(
-                        message.chunk.text,
+                    lambda text, entities: self._bot.edit_message_text(
+                        text,
                         chat_id=chat,
                         message_id=_number(message_id),
                         entities=entities,

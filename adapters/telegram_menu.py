@@ -6,7 +6,14 @@ import logging
 import re
 from collections.abc import Sequence
 
-from telegram import Bot, BotCommand, BotCommandScope, BotCommandScopeAllGroupChats, BotCommandScopeDefault
+from telegram import (
+    Bot,
+    BotCommand,
+    BotCommandScope,
+    BotCommandScopeAllGroupChats,
+    BotCommandScopeChat,
+    BotCommandScopeDefault,
+)
 from telegram.error import TelegramError
 
 from trunkline.adapters.base import CommandSpec
@@ -27,13 +34,33 @@ async def publish_menus(bot: Bot, commands: Sequence[CommandSpec]) -> None:
         (BotCommandScopeDefault(), commands),
         (BotCommandScopeAllGroupChats(), everywhere),
     )
-    languages = ["", *sorted({language for spec in commands for language, _ in spec.translations})]
     try:
         for scope, specs in scopes:
-            for language in languages:
+            for language in _languages(commands):
                 await _publish(bot, scope, specs, language)
     except (TelegramError, TimeoutError) as exc:
         logger.warning("command menu not updated: %s", exc)
+
+
+async def publish_own_menu(
+    bot: Bot, chat: int, commands: Sequence[CommandSpec], more: Sequence[CommandSpec]
+) -> None:
+    """Gives a chat a menu of its own, or takes it away where nothing would be added to everybody's.
+
+    Raises TelegramError, TimeoutError.
+    """
+    scope = BotCommandScopeChat(chat)
+    for language in _languages(commands):
+        if command_menu((*commands, *more), language) != command_menu(commands, language):
+            await _publish(bot, scope, (*commands, *more), language)
+            continue
+        async with asyncio.timeout(MENU_S):
+            if await bot.get_my_commands(scope, language or None):
+                await bot.delete_my_commands(scope, language or None)
+
+
+def _languages(commands: Sequence[CommandSpec]) -> list[str]:
+    return ["", *sorted({language for spec in commands for language, _ in spec.translations})]
 
 
 async def _publish(bot: Bot, scope: BotCommandScope, specs: Sequence[CommandSpec], language: str) -> None:

@@ -9,6 +9,7 @@ from telegram import MessageEntity
 from telegram.error import BadRequest
 
 from trunkline.adapters.base import Chunk
+from trunkline.adapters.markup.telegram import calling_nobody
 
 logger = logging.getLogger(__name__)
 
@@ -17,16 +18,18 @@ _T = TypeVar("_T")
 _NOT_READ = re.compile(r"can't parse|entity|entities")
 
 
-async def styled(chunk: Chunk, call: Callable[[list[MessageEntity]], Awaitable[_T]]) -> _T:
-    """Makes the call with the chunk's entities; once more with none where Telegram could not read them."""
+async def styled(chunk: Chunk, call: Callable[[str, list[MessageEntity]], Awaitable[_T]]) -> _T:
+    """Makes the call with the chunk's text and entities; once more with no entities where Telegram could not
+    read them. By neither is anybody called."""
+    chunk = calling_nobody(chunk)
     entities = [
         MessageEntity(one.kind, one.offset, one.length, url=one.url, language=one.language)
         for one in chunk.entities
     ]
     try:
-        return await call(entities)
+        return await call(chunk.text, entities)
     except BadRequest as exc:
         if not entities or not _NOT_READ.search(exc.message.lower()):
             raise
         logger.warning("styles refused, sent as plain text: %s", exc.message[:200])
-        return await call([])
+        return await call(calling_nobody(Chunk(chunk.text)).text, [])

@@ -85,6 +85,14 @@ class Failed(Exception):
         return self.status == 500 and bool(_MALFORMED_CALL.search(self.failure.detail))
 
 
+def refuse_error(answer: object) -> None:
+    """Raises Failed for an error that came as a whole answer, or as a piece of one."""
+    if isinstance(answer, dict) and answer.get("error"):
+        error = answer["error"]
+        words = error.get("message") if isinstance(error, dict) else error
+        raise Failed(failure(FailureKind.DOWN, f"error instead of an answer: {words}"), repeatable=True)
+
+
 def failure(kind: FailureKind, detail: str = "", retry_after_s: float | None = None) -> ModelFailure:
     return ModelFailure(kind, safe_detail(detail), retry_after_s=retry_after_s)
 
@@ -125,7 +133,7 @@ def _words(error: "openai.APIError") -> str:
         raw = metadata.get("raw") if isinstance(metadata, dict) else None
         words = " ".join(str(part) for part in (body.get("message"), raw) if part)
         return words or error.message
-    return error.message
+    return body if isinstance(body, str) and body else error.message
 
 
 def _from_words(status: int, code: str, words: str, retry_after_s: float | None) -> Failed:

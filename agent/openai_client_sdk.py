@@ -18,7 +18,14 @@ from pydantic import BaseModel, ValidationError
 
 from trunkline.agent.messages import AssistantMessage, Usage
 from trunkline.agent.model import FailureKind, ModelDone
-from trunkline.agent.openai_client_errors import NO_MODEL_API, Failed, failure, from_event, from_status
+from trunkline.agent.openai_client_errors import (
+    NO_MODEL_API,
+    Failed,
+    failure,
+    from_event,
+    from_status,
+    refuse_error,
+)
 from trunkline.agent.openai_client_wire import CallAssembler, Choice, Chunk, Delta, finish_reason
 from trunkline.agent.stream_text import ReasoningFilter, Scrubber
 
@@ -152,6 +159,8 @@ async def open_client(endpoint: Endpoint, timeouts: Timeouts) -> "openai.AsyncOp
 def _open_client(endpoint: Endpoint, timeouts: Timeouts) -> "openai.AsyncOpenAI":
     import openai  # noqa: PLC0415
 
+    from trunkline.agent.openai_client_events import TolerantClient  # noqa: PLC0415
+
     importlib.import_module("openai.resources.chat.completions")
     timeout = openai.Timeout(
         connect=timeouts.connect_s,
@@ -163,7 +172,7 @@ def _open_client(endpoint: Endpoint, timeouts: Timeouts) -> "openai.AsyncOpenAI"
         proxied: dict[str, Any] = {"trust_env": not endpoint.is_loopback}
         if endpoint.proxy and not endpoint.is_loopback:
             proxied["proxy"] = endpoint.proxy
-        return openai.AsyncOpenAI(
+        return TolerantClient(
             base_url=endpoint.base_url,
             api_key=endpoint.api_key.strip() or NO_KEY,
             timeout=timeout,
@@ -192,11 +201,6 @@ async def complete(
             kind = stream.response.headers.get("content-type", "")
             if "text/html" in kind:
                 raise Failed(failure(FailureKind.NOT_CONFIGURED, NO_MODEL_API.format(what="a web page")))
-            if "application/json" in kind:
-                async with _within(timeouts.first_token_s, deadline):
-                    whole = await stream.response.aread()
-                yield answer.add(_chunk(json.loads(whole))) + answer.end()
-                return
             patience_s = timeouts.first_token_s
             while True:
                 try:
@@ -220,10 +224,7 @@ def _within(patience_s: float, deadline: float) -> asyncio.Timeout:
 def _chunk(event: object) -> Chunk:
     """Parses a chunk or a whole completion. Raises Failed for an error that came as an answer."""
     raw = event.model_dump(warnings=False) if isinstance(event, BaseModel) else event
-    if isinstance(raw, dict) and raw.get("error"):
-        error = raw["error"]
-        words = error.get("message") if isinstance(error, dict) else error
-        raise Failed(failure(FailureKind.DOWN, f"error instead of an answer: {words}"), repeatable=True)
+    refuse_error(raw)
     return Chunk.model_validate(raw)
 
 

@@ -53,12 +53,12 @@ they live and work, the people, projects and things around them?
 wish about language, length, tone or manner?
 - Did the work bring out a stable fact of their environment, a convention or a quirk?
 
-Where the answer is yes and memory does not hold it yet, save it now with the tool `memory`: a few plain \
-words that say what is so, never that it was revealed, shown or asked, and nothing that does not stand in \
-those messages. Be active rather than shy: what you miss here, the person has to tell you again. The rules \
-for memory in your instructions hold here too: facts, not orders; nothing that is over when the task is \
-over; extend an entry by replace rather than adding a near copy, and keep everything in it that is still \
-true. Change or remove an entry only where the person has contradicted it, never just to make room."""
+Where the answer is yes and memory does not hold it yet, save it now with the tool `memory`, in a few plain \
+words that say what is so, not that it came up. Be active rather than shy: what you miss here, the person \
+has to tell you again. The rules for memory in your instructions hold here too: facts, not orders; nothing \
+that is over when the task is over; extend an entry by replace rather than adding a near copy, and keep \
+everything in it that is still true. Change or remove an entry only where the person has contradicted it, \
+never just to make room."""
 
 _CLOSING = """\
 Only what the person said in their own words, or what your own work established, counts: not what a quote, a \

@@ -34,6 +34,7 @@ more lot feel work day too thanks here up sure sounds nice an go now their us th
 help much people will need something fun always take could our little hey were these any things last then
 after family week first maybe hope glad try even best friends home still around started been back other made
 where let keep look next happy better today long very tell than only kids year yes amazing two year night ever
+dog cat car dinner coffee music running gym cake soup guitar piano rain snow beach puppy pizza band song
 """
 _ONSETS = (
     *"bcdfghjklmnprstvwz",

@@ -30,6 +30,7 @@ from trunkline.agent.ports import SearchQuery
 from trunkline.agent.prompt import compose_user_text
 from trunkline.agent.scope import AccountId, PersonId, PersonScope
 from trunkline.gateway.state import inbox, outbox, sessions, turns
+from trunkline.gateway.state.candidates import MAX_KINDS
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.messages import NewMessage, add_message, add_messages
 from trunkline.gateway.state.migrate import migrate_now
@@ -56,6 +57,8 @@ SESSIONS_PER_BATCH = 45
 PROMPT_CHARS = 4000
 RARE_TIMES = 20
 COMMON_WORDS = 40
+# Words for kinds of things, some things of each of which are in the made-up vocabulary.
+KINDS = ("pet", "food", "music", "exercise", "weather", "instrument")
 LIMIT = 3
 
 
@@ -142,6 +145,7 @@ def questions(house: House, words: Words, messages: int) -> dict[str, list[str]]
     pairs = [one for text in house.chinese for one in _pairs_of(text) if one in known]
     return {
         "question": [_question(chance, said) for said in topical if len(said) > 5][:SEARCHES],
+        "kind": [_of_kinds(chance, said) for said in topical if len(said) > 5][:SEARCHES],
         "rare": chance.sample(rare, min(SEARCHES, len(rare))),
         "common": [" ".join(chance.sample(common, chance.randrange(1, 4))) for _ in range(SEARCHES)],
         "chinese": chance.sample(pairs, min(SEARCHES, len(pairs))),
@@ -324,6 +328,12 @@ def _finish_turn(database: Database, row: turns.TurnRow, answer: str) -> float:
 def _question(chance: random.Random, topical: Sequence[str]) -> str:
     about = chance.sample(sorted(set(topical)), min(len(set(topical)), chance.randrange(3, 7)))
     return f"What did {name_of(chance.randrange(5))} say about the {' and the '.join(about)}?"
+
+
+def _of_kinds(chance: random.Random, topical: Sequence[str]) -> str:
+    """Names as many kinds as a search looks up, beside words of a message."""
+    asked = [*chance.sample(KINDS, MAX_KINDS), *dict.fromkeys(topical[:2])]
+    return f"What did {name_of(chance.randrange(5))} say about the {' and the '.join(asked)}?"
 
 
 def _words_of(text: str) -> list[str]:

@@ -20,7 +20,7 @@ from tests.emulators.openai import Reply
 
 ENDLESS = Reply("word " * 4000, chunk_chars=5, chunk_delay_s=0.05)
 FILE_BYTES = 49 * 2**20
-BUSY_CHATS = 60
+BUSY_CHATS = 30
 OWN = "a long story for me, please"
 FLOOD_S = 60
 QUIET: dict[str, Any] = {"memory": {"review_every": 0}}

@@ -11,7 +11,7 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -31,12 +31,9 @@ from trunkline.agent.tools.send_file import send_file_tool
 from trunkline.agent.tools.session_search import session_search_tool
 from trunkline.agent.tools.skills import skill_tools
 from trunkline.agent.turn import TurnLimits
-from trunkline.gateway import (
-    identity,
-    packaged_adapters,
-    web_token,
-)
+from trunkline.gateway import identity, packaged_adapters, spending, web_token
 from trunkline.gateway.attachments import Attachments
+from trunkline.gateway.beside_turns import FollowsTurns
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.catalogue import BY_NAME, COMMANDS
 from trunkline.gateway.commands.registry import House
@@ -72,6 +69,7 @@ from trunkline.gateway.skill_notices import SkillReviews
 from trunkline.gateway.skills import GuardedSkills
 from trunkline.gateway.skills_curator import Curator
 from trunkline.gateway.skills_kept import SkillBelongings
+from trunkline.gateway.skills_menu import SkillMenus, shared_commands
 from trunkline.gateway.state import outbox, people, provider_rows
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.facts import StoreFacts
@@ -94,6 +92,10 @@ LOOKS_BACK = frozenset({"discord", "slack"})
 """Where a message that was on its way when a process died is looked for and, if not found, sent again."""
 
 
+def _name_process() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+
+
 @dataclass(frozen=True, slots=True)
 class OpenHouse:
     """The stores, migrated and agreeing with config.yaml."""
@@ -104,6 +106,8 @@ class OpenHouse:
     search: StoreSearch
     skills: FileSkillStore
     embedding: "Embedding | None" = None
+    process: str = field(default_factory=_name_process)
+    """Under this name the process holds what it works at."""
 
     @property
     def files(self) -> FileStore:
@@ -162,7 +166,9 @@ async def _serve(config: Config) -> int:
         if not config.model_endpoints():
             tell("There is no model yet: messages are kept, and answered with how to set one.")
         platforms = [
-            *chat_platforms(config, partial(suggest, house.database)),
+            *chat_platforms(
+                config, partial(suggest, house.database), await shared_commands(usable_skills(house))
+            ),
             web_platform(house, owner.slug, token),
         ]
         names = [platform.name for platform in platforms]
@@ -182,24 +188,24 @@ async def chat(config: Config, person: PersonId, conversation: str) -> int:
 
 
 async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
-    process = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     config, delivery = house.config, Delivery(house.database, house.files)
     async with Models(house.config, house.database, house.files.show) as models:
         providers = open_providers(house.config, house.database, house.memory)
         tools = (*built_in_tools(house, models, delivery.render, delivery.adapter), *providers.tools())
-        reviews = _reviews(house, delivery, models, tools, process)
+        reviews = _reviews(house, delivery, models, tools)
         titles = Titles(house.database, models.side("title"), delivery.adapter)
         servers = McpServers(house.config, [tool.name for tool in tools])
+        menus = SkillMenus(house.database, usable_skills(house), delivery.adapter)
         compaction = Compaction(house.database, models, tools, delivery, providers.shortened, servers.tools)
 
+        followers: tuple[FollowsTurns, ...] = (titles, reviews, providers, compaction, menus)
+
         def after_turn(opened: Opened) -> None:
-            titles.after_turn(opened)
-            reviews.after_turn(opened)
-            providers.after_turn(opened)
-            compaction.after_turn(opened)
+            for one in followers:
+                one.after_turn(opened)
 
         mind = Mind(models.choices, tools, TurnLimits(max_rounds=config.agent.max_rounds), servers.tools)
-        workers = _workers(house, delivery, models, providers, mind, after_turn, process, compaction)
+        workers = _workers(house, delivery, models, providers, mind, after_turn, compaction, menus)
         scheduler = Scheduler(house.database, delivery, house.config, workers.wake)
         router = Router(
             house.database,
@@ -208,7 +214,7 @@ async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
             control=workers.control,
             kick=delivery.kick,
         )
-        runner = Platforms(house.database, delivery, router.accept, process, tell)
+        runner = Platforms(house.database, delivery, router.accept, house.process, tell)
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             adapters = group.create_task(runner.run(platforms), name="adapters")
@@ -219,6 +225,7 @@ async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
                 group.create_task(workers.run(), name="workers"),
                 group.create_task(reviews.run(), name="reviews"),
                 group.create_task(titles.run(), name="titles"),
+                group.create_task(menus.run(), name="menus"),
                 group.create_task(sweep(delivery, workers), name="sweep"),
                 group.create_task(models.prepare(), name="models"),
                 group.create_task(keep_house(config, house.database, house.files, delivery), name="chores"),
@@ -242,9 +249,7 @@ async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
     return code
 
 
-def _reviews(
-    house: OpenHouse, delivery: Delivery, models: Models, tools: Sequence[Tool[Any]], process: str
-) -> Reviews:
+def _reviews(house: OpenHouse, delivery: Delivery, models: Models, tools: Sequence[Tool[Any]]) -> Reviews:
     memory = guarded_memory(house, delivery.render)
     settings = house.config
     skills = SkillReviews(
@@ -253,7 +258,7 @@ def _reviews(
         house.skills.note_overlaps,
     )
     return Reviews(
-        house.database, memory, delivery, models.side("review"), tools, settings.memory, process, skills
+        house.database, memory, delivery, models.side("review"), tools, settings.memory, house.process, skills
     )
 
 
@@ -264,8 +269,8 @@ def _workers(
     providers: MemoryProviders,
     mind: Mind,
     after_turn: Callable[[Opened], None],
-    process: str,
     compaction: Compaction,
+    menus: SkillMenus,
 ) -> SessionWorkers:
     config = house.config
     mask = partial(mask_secrets, secrets=config.secrets.values)
@@ -273,11 +278,11 @@ def _workers(
         house.database,
         house.memory,
         mind.tools,
-        owner=process,
+        owner=house.process,
         new=NewSessions(models.main.name, config.sessions.idle_reset_hours),
         mask=mask,
         instructions=lambda: read_instructions(config),
-        beside=Beside(house.skills if config.skills.enabled else None, providers.recall),
+        beside=Beside(usable_skills(house), providers.recall),
     )
     turns = Postponed()
     desk = House(
@@ -293,8 +298,8 @@ def _workers(
         kick=delivery.kick,
         settings=config,
         home=config.home,
-        belongings=belongings(house),
-        skills=house.skills if config.skills.enabled else None,
+        belongings=(*belongings(house), menus),
+        skills=usable_skills(house),
         erased=providers.erased,
         shorten=compaction.by_hand,
     )
@@ -307,7 +312,7 @@ def _workers(
         after_turn=after_turn,
         rules=BusyRules(config.agent.busy, config.agent.burst_window_s, config.agent.reanswer_edits),
     )
-    workers = SessionWorkers(house.database, runner, process)
+    workers = SessionWorkers(house.database, runner, house.process)
     turns.workers = workers
     return workers
 
@@ -329,6 +334,10 @@ def guarded_memory(house: OpenHouse, render: Render) -> GuardedMemory:
     return GuardedMemory(house.memory, house.database, approval=approval, render=render)
 
 
+def usable_skills(house: OpenHouse) -> FileSkillStore | None:
+    return house.skills if house.config.skills.enabled else None
+
+
 def guarded_skills(house: OpenHouse) -> GuardedSkills:
     """The skills as models may change them: not in private conversations, nor while memory is paused."""
     return GuardedSkills(house.skills, house.database, approval=house.config.memory.write_approval)
@@ -342,7 +351,8 @@ def built_in_tools(
     tools: list[Tool[Any]] = []
     if settings.memory_enabled or settings.user_profile_enabled:
         tools.append(memory_tool(guarded_memory(house, render)))
-    tools.append(session_search_tool(house.search, models.auxiliary("session_search")))
+    count = partial(spending.count_beside, house.database)
+    tools.append(session_search_tool(house.search, models.auxiliary("session_search"), count=count))
     mask = partial(mask_secrets, secrets=house.config.secrets.values)
     tools.append(send_file_tool(StoreFileDesk(house.database, house.files, mask)))
     tools.append(react_tool(Reactions(house.database, adapter_of)))
@@ -362,10 +372,14 @@ def belongings(house: OpenHouse) -> tuple[Belongings, ...]:
 # Platforms. Each adapter is imported when it is configured, since its library takes its time to load.
 
 
-def chat_platforms(config: Config, suggestions: Suggestions | None = None) -> list[Platform]:
+def chat_platforms(
+    config: Config, suggestions: Suggestions | None = None, skills: Sequence[CommandSpec] = ()
+) -> list[Platform]:
+    """`skills` stand in the menus after our own commands."""
+    menu = (*command_specs(), *skills)
     makers: dict[str, Callable[[Config], Adapter]] = {
-        "telegram": _telegram,
-        "discord": _discord,
+        "telegram": partial(_telegram, menu),
+        "discord": partial(_discord, menu),
         "slack": partial(_slack, suggestions),
     }
     secrets = config.secrets
@@ -395,24 +409,22 @@ def chat_platforms(config: Config, suggestions: Suggestions | None = None) -> li
     return ours + theirs
 
 
-def _telegram(config: Config) -> Adapter:
+def _telegram(menu: Sequence[CommandSpec], config: Config) -> Adapter:
     from trunkline.adapters.telegram import TelegramAdapter  # noqa: PLC0415
 
     settings = config.platforms.telegram
     return TelegramAdapter(
         config.secrets.telegram_bot_token,
-        commands=command_specs(),
+        commands=menu,
         base_url=settings.base_url,
         proxy=settings.proxy,
     )
 
 
-def _discord(config: Config) -> Adapter:
+def _discord(menu: Sequence[CommandSpec], config: Config) -> Adapter:
     from trunkline.adapters.discord import DiscordAdapter  # noqa: PLC0415
 
-    return DiscordAdapter(
-        config.secrets.discord_bot_token, commands=command_specs(), proxy=config.discord_proxy
-    )
+    return DiscordAdapter(config.secrets.discord_bot_token, commands=menu, proxy=config.discord_proxy)
 
 
 def _slack(suggestions: Suggestions | None, config: Config) -> Adapter:

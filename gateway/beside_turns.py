@@ -5,8 +5,19 @@ Such work must not take the house with it, whatever goes wrong in it.
 
 import logging
 from collections.abc import Awaitable
+from typing import Protocol
 
 from sqlalchemy.exc import DBAPIError
+
+from trunkline.gateway.opening import Opened
+
+
+class FollowsTurns(Protocol):
+    """Does something after turns, in tasks of its own."""
+
+    def after_turn(self, opened: Opened, /) -> None:
+        """Never waits."""
+        ...
 
 
 async def contained(work: Awaitable[None], log: logging.Logger, what: str) -> None:

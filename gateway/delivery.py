@@ -34,13 +34,14 @@ from trunkline.gateway.clock import now_ms
 from trunkline.gateway.file_store import FileStore
 from trunkline.gateway.identity import LOCAL_PLATFORMS
 from trunkline.gateway.late_answers import send_late
-from trunkline.gateway.payloads import dump_outbound, load_inbound, load_outbound
-from trunkline.gateway.reminder_delivery import is_reminder, repeat_in_doubt, send_elsewhere
+from trunkline.gateway.payloads import dump_outbound, load_outbound
+from trunkline.gateway.reminder_delivery import is_reminder, send_elsewhere
 from trunkline.gateway.sentences import say
 from trunkline.gateway.state import gone, outbox
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.outbox import Plan
 from trunkline.gateway.state.records import OutboxRow
+from trunkline.gateway.undelivered import DOUBT, report_doubt, report_refusal
 
 log = logging.getLogger(__name__)
 
@@ -58,11 +59,6 @@ UPLOAD_TIMEOUT_S = 240.0
 FIRST_BACKOFF_S = 0.5
 MAX_BACKOFF_S = 60.0
 DATABASE_PAUSE_S = 1.0
-
-FILES = "f:"
-"""Begins the source of the files that go out with an answer; the turn's number follows."""
-DOUBT = "d:"
-"""Begins the source of what `plan_doubt` says about an answer."""
 
 Record = Callable[[Connection], None]
 
@@ -113,24 +109,6 @@ def payloads(
         )
         for seq, chunk in enumerate(chunks)
     )
-
-
-def plan_doubt(connection: Connection, where: Plan, to: ChatRef, language: str) -> None:
-    """Plans the sentence that a part of an answer may not have arrived, once for each answer."""
-    notice = replace(where, source=f"{DOUBT}{where.source}")
-    if outbox.find(connection, notice.source, 0) is None:
-        sentence = Chunk(say("answer_in_doubt", language))
-        outbox.plan(connection, notice, [dump_outbound(OutboundMessage(to, sentence))], now_ms())
-
-
-def report_doubt(connection: Connection, row: OutboxRow) -> None:
-    """Tells the person when a message that may not have arrived is a part of their answer; a reminder is
-    said again, with that word before it."""
-    if is_reminder(row.source):
-        repeat_in_doubt(connection, row, f"{DOUBT}{row.source}:{row.seq}", now_ms())
-    if row.source.startswith(("t:", FILES)):
-        where = Plan(row.source, row.platform, row.tenant, row.chat, row.thread)
-        plan_doubt(connection, where, ChatRef(row.chat, row.thread or None), _language_of(connection, row))
 
 
 def nonce_of(row: OutboxRow) -> str:
@@ -446,28 +424,12 @@ def _ended(row: OutboxRow, state: str, reason: str) -> Record:
         outbox.mark_ended(connection, row.id, state, reason)
         if state == "unknown":
             report_doubt(connection, row)
-        elif state == "refused" and row.source.startswith(FILES):
-            where = Plan(row.source, row.platform, row.tenant, row.chat, row.thread)
-            _plan_refusal(connection, where, row, _language_of(connection, row))
         elif state == "refused" and (message := load_outbound(row.payload)).private:
             send_late(connection, row, message)
+        elif state == "refused":
+            report_refusal(connection, row, message)
 
     return work
-
-
-def _plan_refusal(connection: Connection, where: Plan, row: OutboxRow, language: str) -> None:
-    """Plans the sentence that a file could not be sent."""
-    message = load_outbound(row.payload)
-    name = "" if message.file is None else message.file.name
-    sentence = OutboundMessage(message.to, Chunk(say("file_not_sent", language, name=name)))
-    notice = replace(where, source=f"{DOUBT}{where.source}:{row.seq}")
-    outbox.plan(connection, notice, [dump_outbound(sentence)], now_ms())
-
-
-def _language_of(connection: Connection, row: OutboxRow) -> str:
-    """The language of the person whose turn the row answers: the one they chose, else their app's."""
-    chosen, question = outbox.asked_by(connection, row.id)
-    return chosen or (load_inbound(question).language if question else "")
 
 
 async def _wait(kicked: asyncio.Event, seconds: float) -> None:

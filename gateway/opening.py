@@ -31,7 +31,17 @@ from trunkline.gateway.platform_hints import HINTS
 from trunkline.gateway.provider_recall import ProviderRecall
 from trunkline.gateway.scheduled import SCHEDULED, tell_model, tell_run
 from trunkline.gateway.skills import called_skill, render_called, spoken, tell_changes
-from trunkline.gateway.state import files, forgetting, heard, inbox, people, sessions, skills_told, turns
+from trunkline.gateway.state import (
+    files,
+    forgetting,
+    heard,
+    inbox,
+    namesakes,
+    people,
+    sessions,
+    skills_told,
+    turns,
+)
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.messages import NewMessage, add_message
 from trunkline.gateway.state.records import Account, InboxRow, Room, Session, SessionKey, scope_of
@@ -62,6 +72,10 @@ class Opened:
     """Sentences for the person about files that can't be used."""
     has_voice: bool = False
     """Whether the person spoke instead of writing."""
+
+    @property
+    def has_pictures(self) -> bool:
+        return any(isinstance(one, UserMessage) and one.pictures for one in (self.user, *self.steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,16 +279,13 @@ class Opening:
             session = self._make_prompt(connection, session, who, known, inbound[0])
         else:
             notes += _tell_changes(connection, session, known, who.skills)
-        notes += reactions.take(connection, rows[0].key)
+        notes += reactions.take(connection, rows[0].key, who.room)
         notes += tell_run(inbound[0], who.now) if is_scheduled else tell_model(connection, session)
         history = load_conversation(connection, who.scope, session)
         ids = [row.id for row in rows]
         came = files.came_with(connection, ids)
         described = describe(list(zip(ids, inbound, strict=True)), came, who.language)
-        sent, heard_from = self._sent(inbound, described, who, notes), None
-        if who.room is not None:
-            zone = who.now.tzinfo
-            sent, heard_from = tell_heard(connection, session.key, session.id, inbound[0], sent, zone)
+        sent, heard_from = self._sent(connection, session, inbound, described, who, notes)
         question = parts.joined(inbound, described.texts, self._mask)
         user = UserMessage(question.text, sent, described.pictures)
         turn = turns.begin(connection, session.id, session.stream, who.account.id, self.owner, stamp_ms)
@@ -411,18 +422,33 @@ class Opening:
         )
 
     def _sent(
-        self, inbound: Sequence[InboundMessage], described: Described, who: Who, notes: list[str]
-    ) -> str:
-        reply = inbound[0].reply_to
+        self,
+        connection: Connection,
+        session: Session,
+        inbound: Sequence[InboundMessage],
+        described: Described,
+        who: Who,
+        notes: list[str],
+    ) -> tuple[str, str | None]:
+        """The exact text, and whose lines stand in it as overheard."""
+        room, number, reply = who.room, None, inbound[0].reply_to
+        if room is not None:
+            number = namesakes.number_of(connection, room.id, who.account, session.id)
         sent = compose_user_text(
             self._mask(described.content),
             who.now,
-            author=None if who.room is None else who.account.label or who.account.user_id,
+            author=None if room is None else who.account.label or who.account.user_id,
             quoted=None if reply is None or not reply.text else reply.text,
             recalled=fence([*notes, *who.recalled]) or None,
             documents=[(name, self._mask(text)) for name, text in described.documents],
+            author_number=number,
         )
-        return sent if who.called is None else f"{sent}\n\n{render_called(who.called)}"
+        if who.called is not None:
+            sent = f"{sent}\n\n{render_called(who.called)}"
+        if room is None:
+            return sent, None
+        place = (session.key, room.id, session.id)
+        return tell_heard(connection, *place, inbound[0], sent, who.now.tzinfo)
 
 
 def _tell_changes(

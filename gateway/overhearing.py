@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from trunkline.adapters.base import InboundMessage
 from trunkline.agent.overheard import HeardLine, render_heard
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.state import heard, spent_today
+from trunkline.gateway.state import heard, namesakes, spent_today
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.records import SessionKey
 
@@ -36,6 +36,7 @@ async def watch(database: Database) -> None:
 def tell_heard(
     connection: Connection,
     key: SessionKey,
+    room_id: int,
     session_id: int | None,
     question: InboundMessage,
     sent: str,
@@ -50,8 +51,14 @@ def tell_heard(
     told = heard.since(connection, key, threads, session_id, now_ms())
     if not told:
         return sent, None
+    alike = namesakes.alike(connection, room_id, {one.account for one in told})
     lines = [
-        HeardLine(one.author, f"{datetime.fromtimestamp(one.sent_ms / 1000, zone):%H:%M}", one.text)
+        HeardLine(
+            one.author,
+            f"{datetime.fromtimestamp(one.sent_ms / 1000, zone):%H:%M}",
+            one.text,
+            one.account if one.account in alike else None,
+        )
         for one in told
     ]
     head, _, rest = sent.partition("\n")

@@ -10,12 +10,13 @@ from sqlalchemy import Connection
 
 from trunkline.adapters.base import Adapter, Deliver
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.delivery import Delivery, Line, report_doubt
+from trunkline.gateway.delivery import Delivery, Line
 from trunkline.gateway.locks import Held, claim
 from trunkline.gateway.read_back import CatchUp
 from trunkline.gateway.state import inbox, outbox
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.supervisor import supervise
+from trunkline.gateway.undelivered import report_doubt
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Ends the access of those who left a room without our being told of it: it is asked once an hour.
 
-Discord never tells; Telegram does, but not in every large group, and not for ever while we are away.
+Discord never tells; Telegram and Slack do, but neither in every room, nor for ever while we are away.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from trunkline.gateway.state.database import Database
 
 log = logging.getLogger(__name__)
 
-PLATFORMS = ("discord", "telegram")
+PLATFORMS = ("discord", "telegram", "slack")
 LOOK_S = 3600.0
 FIRST_LOOK_S = 60.0
 PAUSE_S = 0.2

@@ -44,6 +44,8 @@ PARALLEL_OWNERS = 4
 FIRST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 600.0
 LOCKED_PAUSE_S = 600.0
+MOST_TRIES_OF_AN_END = 8
+"""That a session has ended is told so often at most, for some minutes: what is said since waits behind it."""
 DRAIN_S = 5.0
 ERASE_LOOK_S = 0.05
 
@@ -146,7 +148,11 @@ class ProviderOutbox:
             await self._database.write(lambda c: provider_rows.set_aside(c, row, reason))
         except ProviderError as error:
             reason, due_ms = str(error), stamp_ms + int(_pause_s(error, row.attempts) * 1000)
-            await self._database.write(lambda c: provider_rows.retry(c, row, reason, due_ms))
+            if isinstance(row.payload, SessionEnded) and row.attempts >= MOST_TRIES_OF_AN_END:
+                log.warning("memory provider not told of a session's end: %s %s", row.provider, reason)
+                await self._database.write(lambda c: provider_rows.set_aside(c, row, reason))
+            else:
+                await self._database.write(lambda c: provider_rows.retry(c, row, reason, due_ms))
         else:
             await self._database.write(lambda c: provider_rows.finish(c, row, remote, left, stamp_ms))
 

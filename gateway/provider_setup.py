@@ -38,7 +38,7 @@ def set_up_provider(
     except ConfigError as error:
         interview.refuse(f"These settings can't be used:\n{error}")
         return False
-    problem = asyncio.run(_try(config, kind.name))
+    problem = asyncio.run(_try(config, kind))
     if problem:
         interview.refuse(f"{kind.title} does not work yet: {problem}")
         if not interview.confirm("Save it all the same?", default=False):
@@ -95,13 +95,13 @@ def _changes(
     return {"memory.provider": list(names), **settings}
 
 
-async def _try(config: Config, name: str) -> str:
+async def _try(config: Config, kind: ProviderKind[Any]) -> str:
     """Why the provider does not work, empty when it does."""
     with Database(config.database_url) as database:
-        provider = make_provider(config, name, StoreFacts(database))
+        provider = make_provider(config, kind.name, StoreFacts(database))
         if isinstance(provider, str):
             return provider
         try:
-            return await check_provider(provider)
+            return await check_provider(provider, kind.check_s)
         finally:
             await provider.stop()

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from trunkline.agent.providers.base import MemoryProvider, ProviderError
 from trunkline.agent.providers.breaker import Health
+from trunkline.agent.providers.table import kind_of
 from trunkline.agent.scope import PersonScope
 from trunkline.gateway.config import Config
 from trunkline.gateway.memory_providers import HEALTH, make_provider
@@ -18,7 +19,7 @@ from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.facts import StoreFacts
 from trunkline.gateway.state.provider_view import Waiting
 
-CHECK_TIMEOUT_S = 5.0
+COUNT_TIMEOUT_S = 5.0
 
 _HEALTH = TypeAdapter(dict[str, Health])
 
@@ -65,15 +66,15 @@ async def provider_statuses(
     )
 
 
-async def check_provider(provider: MemoryProvider) -> str:
+async def check_provider(provider: MemoryProvider, timeout_s: float) -> str:
     """Asks the vendor; why it does not work, empty when it does."""
     try:
-        async with asyncio.timeout(CHECK_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             await provider.check()
     except ProviderError as error:
         return str(error)
     except TimeoutError:
-        return f"no answer within {CHECK_TIMEOUT_S:g} s"
+        return f"no answer within {timeout_s:g} s"
     return ""
 
 
@@ -82,13 +83,13 @@ async def _ask(config: Config, database: Database, name: str, scope: PersonScope
     if isinstance(provider, str):
         return provider, None
     try:
-        problem = await check_provider(provider)
+        problem = await check_provider(provider, kind_of(name).check_s)
         if problem:
             return problem, None
-        async with asyncio.timeout(CHECK_TIMEOUT_S):
+        async with asyncio.timeout(COUNT_TIMEOUT_S):
             return "", await provider.count(scope)
     except (ProviderError, TimeoutError) as error:
-        return str(error) or f"no answer within {CHECK_TIMEOUT_S:g} s", None
+        return str(error) or f"no answer within {COUNT_TIMEOUT_S:g} s", None
     finally:
         await provider.stop()
 

@@ -2,12 +2,12 @@
 
 from sqlalchemy import Connection
 
-from trunkline.adapters.base import InboundMessage
+from trunkline.adapters.base import InboundMessage, OutboundMessage
 from trunkline.agent.prompt import clean_label
 from trunkline.gateway.payloads import dump_inbound, load_inbound, load_outbound
-from trunkline.gateway.state import inbox, presses, reacted
+from trunkline.gateway.state import inbox, namesakes, people, presses, reacted
 from trunkline.gateway.state.inbox import Arrival
-from trunkline.gateway.state.records import Account, SessionKey
+from trunkline.gateway.state.records import Account, Room, SessionKey
 
 EMOJI_CHARS = 16
 BEGINNING_CHARS = 60
@@ -37,22 +37,42 @@ def note(connection: Connection, reaction: InboundMessage, account: Account, sta
     inbox.store(connection, arrival, stamp_ms)
 
 
-def take(connection: Connection, key: SessionKey) -> list[str]:
-    """The lines for what was noted under a key since the last turn: each person's last word on an answer."""
+def take(connection: Connection, key: SessionKey, room: Room | None) -> list[str]:
+    """The lines for what was noted under a key since the last turn: each person's last word on an answer.
+
+    In a room they say who it was, since somebody else may ask next.
+    """
     last: dict[tuple[str, str], InboundMessage] = {}
     for payload in reacted.take_noted(connection, key):
         reaction = load_inbound(payload)
         if reaction.reply_to is not None:
             last[reaction.sender.id, reaction.reply_to.message_id] = reaction
-    in_room = key.thread != "" or len({sender for sender, _ in last}) > 1
-    lines = (_line(connection, reaction, named=in_room) for reaction in last.values() if reaction.text)
+    lines = (_line(connection, reaction, room) for reaction in last.values() if reaction.text)
     return ["\n".join(lines)] if last else []
 
 
-def _line(connection: Connection, reaction: InboundMessage, *, named: bool) -> str:
-    who = f'"{clean_label(reaction.sender.label, NAME_CHARS)}"' if named else "The person"
+def _line(connection: Connection, reaction: InboundMessage, room: Room | None) -> str:
+    who = "The person" if room is None else _who(connection, reaction, room)
     under = "" if reaction.reply_to is None else reaction.reply_to.message_id
-    payload = reacted.payload_of(connection, reaction.platform, reaction.tenant, reaction.chat, under)
-    answer = "" if not payload else load_outbound(payload).chunk.text
-    beginning = clean_label(answer, BEGINNING_CHARS)
-    return f'{who} reacted with {clean_label(reaction.text, EMOJI_CHARS)} to your answer "{beginning}".'
+    found = reacted.find(connection, reaction.platform, reaction.tenant, reaction.chat, under)
+    # Of what was forgotten, or is old, only the row is left.
+    what = "an answer of yours" if found is None or not found[0] else _what(load_outbound(found[0]), found[1])
+    return f"{who} reacted with {clean_label(reaction.text, EMOJI_CHARS)} to {what}."
+
+
+def _who(connection: Connection, reaction: InboundMessage, room: Room) -> str:
+    """A name, which somebody else may have, too: then with the number by which they are told apart."""
+    sender = reaction.sender
+    found = people.find_account(connection, reaction.platform, reaction.realm, sender.id)
+    name = sender.label if found is None else found.label or sender.label
+    shown = f'"{clean_label(name, NAME_CHARS)}"'
+    is_alike = found is not None and namesakes.alike(connection, room.id, [found.id])
+    return f"{shown} #{found.id}" if found is not None and is_alike else shown
+
+
+def _what(message: OutboundMessage, place: int) -> str:
+    """How the model is told which message of its own it is: by its words, or by the file that it brought."""
+    if message.file is None:
+        return f'your answer "{clean_label(message.chunk.text, BEGINNING_CHARS)}"'
+    file = message.files[place]
+    return f'the file "{clean_label(file.name, NAME_CHARS)}" that you sent'

@@ -53,7 +53,8 @@ CLAIM_MS = int(REVIEW_TIMEOUT_S * 1000) + 60_000
 DELIVERY_LOOK_S = 0.25
 DELIVERY_LOOKS = 240
 ENDED_TURNS = 3
-"""A conversation that ended with fewer turns not yet reviewed is left at that."""
+"""A conversation that ended with fewer turns not yet reviewed is left at that. A review of one that failed is
+tried again after so many turns of the next."""
 ENDED_DAYS = 30
 DAY_MS = 86_400_000
 ENTRIES_SHOWN = 4
@@ -162,9 +163,14 @@ class Reviews:
         since_ms = now_ms() - ENDED_DAYS * DAY_MS
 
         def find(connection: Connection, ended: Stretch) -> Due | None:
-            return reviews.find_due(connection, opened.scope, ended.session, ended.turn, ENDED_TURNS)
+            return reviews.find_due(
+                connection, opened.scope, ended.session, ended.turn, ENDED_TURNS, ended=True
+            )
 
-        for one in await self._database.read(lambda c: reviews.ended_before(c, opened.session.id, since_ms)):
+        here, turn = opened.session.id, opened.row.key.turn
+        for one in await self._database.read(
+            lambda c: reviews.ended_before(c, here, turn, since_ms, ENDED_TURNS)
+        ):
             if await self._pass_over_if_paused(one):
                 continue
             await self._wait_for_delivery(opened)
@@ -220,7 +226,7 @@ class Reviews:
         known = await self._store.read(opened.scope)
         shelves = None if self._skills is None else self._skills.shelves
         review = Review(self._request(opened, due, known), self._model, self._store, shelves)
-        mark = replace(due.mark, tried=due.turn)
+        mark = replace(due.mark, tried=opened.row.key.turn)
         try:
             async with asyncio.timeout(REVIEW_TIMEOUT_S):
                 failure = await review.run()

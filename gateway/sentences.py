@@ -162,6 +162,10 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "A part of my last answer may not have arrived. Ask me again if you miss it.",
         "我上一条回答可能有一部分没有送到。如果没看到，请再问我一次。",
     ),
+    "answer_refused": (
+        "A part of my answer could not be sent here, and the log says why. Ask me to put it differently.",
+        "我的回答有一部分没能发到这里，日志里有原因。可以请我换个说法。",
+    ),
     "answer_cut": (
         "This answer is too long for a chat, so I leave the rest out here. All of it is in the transcript.",
         "这个回答太长，剩下的就不发到聊天里了；全文保存在对话记录中。",

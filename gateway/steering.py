@@ -33,7 +33,7 @@ from trunkline.gateway.preview import Preview
 from trunkline.gateway.sentences import say
 from trunkline.gateway.sessions import RunningTurn
 from trunkline.gateway.skills import may_call_skill
-from trunkline.gateway.state import arrivals, files, heard, outbox, turns
+from trunkline.gateway.state import arrivals, files, heard, namesakes, outbox, turns
 from trunkline.gateway.state.arrivals import Waiting
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.messages import NewMessage, add_message
@@ -95,6 +95,7 @@ class Steering:
         self._since_ms = now_ms()
         self._may_restart: Callable[[], bool] = lambda: False
         self.restarts = False
+        self.joined: tuple[UserMessage, ...] = ()
         self.notes: tuple[str, ...] = ()
         """Sentences for the person about files of what joined that can't be used."""
 
@@ -149,7 +150,10 @@ class Steering:
         stamp_ms, ids = now_ms(), [row.id for row in rows]
         described = self._described(connection, rows, inbound)
         question = parts.joined(inbound, described.texts, self._mask)
-        user = self._composed(rows[0], inbound[0], question.text, described)
+        number = None
+        if opened.room is not None:
+            number = namesakes.number_of(connection, opened.room.id, opened.account, opened.row.session)
+        user = self._composed(rows[0], inbound[0], question.text, described, number)
         arrivals.join(connection, rows, opened.row, self._owner, stamp_ms)
         said = add_message(
             connection,
@@ -169,6 +173,7 @@ class Steering:
         parts.keep(connection, said, question)
         files.attach(connection, ids, said)
         self.notes += described.notes
+        self.joined += (user,)
         return (user,)
 
     async def extended(self) -> Opened:
@@ -220,7 +225,9 @@ class Steering:
         came = files.came_with(connection, ids)
         return describe(list(zip(ids, inbound, strict=True)), came, self._opened.language)
 
-    def _composed(self, row: InboxRow, first: InboundMessage, text: str, described: Described) -> UserMessage:
+    def _composed(
+        self, row: InboxRow, first: InboundMessage, text: str, described: Described, number: int | None
+    ) -> UserMessage:
         opened = self._opened
         reply = first.reply_to
         sent = compose_user_text(
@@ -229,6 +236,7 @@ class Steering:
             author=None if opened.room is None else opened.account.label or opened.account.user_id,
             quoted=None if reply is None or not reply.text else reply.text,
             documents=[(name, self._mask(words)) for name, words in described.documents],
+            author_number=number,
         )
         if row.kind == "edit":
             head, _, said = sent.partition("\n")

@@ -99,7 +99,7 @@ class TurnFiles:
         """The answer of `model` with what is to be said about files, cut where it is too long for a chat."""
         blind = ""
         notes = list(opened.notes)
-        if opened.user.pictures and not self._sees(model) and outcome.state != "stopped":
+        if opened.has_pictures and not self._sees(model) and outcome.state != "stopped":
             blind = f"vision.told.{opened.account.id}:{model}"
             if await self._database.read(lambda c: kv.get_value(c, blind)) is None:
                 notes.append(say("pictures_unseen", opened.language))

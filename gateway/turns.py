@@ -42,7 +42,7 @@ from trunkline.gateway.commands.catalogue import BY_NAME
 from trunkline.gateway.commands.registry import Command, CommandContext, House
 from trunkline.gateway.commands.turns import find_model
 from trunkline.gateway.compaction import Compaction
-from trunkline.gateway.delivery import Destination, payloads, plan_doubt
+from trunkline.gateway.delivery import Destination, payloads
 from trunkline.gateway.logs import log_context
 from trunkline.gateway.naming import with_names
 from trunkline.gateway.opening import NotAdmitted, Opened, Opening, Who, load_message, who_is
@@ -63,6 +63,7 @@ from trunkline.gateway.state.turns import Spent, StoreRecorder, said
 from trunkline.gateway.steering import BusyRules, Means, Steering
 from trunkline.gateway.turn_files import TurnFiles
 from trunkline.gateway.typing_sign import keep_typing
+from trunkline.gateway.undelivered import plan_doubt
 
 log = logging.getLogger(__name__)
 
@@ -245,7 +246,8 @@ class TurnRunner:
             if shorter is None:
                 break
             opened, tried_shorter = shorter, True
-        opened = replace(opened, notes=opened.notes + run.steering.notes)
+        joined, notes = run.steering.joined, run.steering.notes
+        opened = replace(opened, steps=opened.steps + joined, notes=opened.notes + notes)
         outcome = run.shown.outcome or stopped(run.shown, opened.language)
         on_platform = {} if run.preview is None else run.preview.shown
         await self._finish(opened, rows, run.where, run.plan, outcome, on_platform, run.shown.voice)

@@ -34,7 +34,7 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A message of the bot as people see it now."""
+    """A message of the bot as people see it now. `pings_many`: it notified others than who asked."""
 
     text: str
     buttons: tuple[str, ...] = ()

@@ -131,7 +131,8 @@ async def nobody_is_called_by_what_a_model_wrote(bench: AdapterBench) -> None:
     async with running(bench) as house:
         await bench.write("hello", "room")
         asked = await house.one()
-        for chunk in house.adapter.render("@everyone @here <!channel> <!here> <@&1> <!subteam^S1> done"):
+        words = "@everyone @here <!channel> <!here> <@&1> <!subteam^S1> @harbour_master done"
+        for chunk in house.adapter.render(words):
             await house.adapter.send(replace(message_to(asked, ""), chunk=chunk))
         shown = await bench.shown(message_to(asked, "").to)
         assert shown

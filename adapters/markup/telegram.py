@@ -24,7 +24,10 @@ TABLE_COLUMNS = 42
 
 _MENTION = re.compile(r"(?<!\w)@(?=[A-Za-z]\w)")
 """What the server makes a mention of, wherever it stands outside code and addresses."""
-_ADDRESS = re.compile(r"\w://|\w\.\w+/")
+_ADDRESS = re.compile(
+    r"(?<![^\s(])https?://(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}(?::\d{1,4})?/[A-Za-z0-9_.~/%?=&#+@-]*"
+)
+"""The beginning of what the server surely takes for an address as a whole: in one, no name is called."""
 _ADDRESS_CHARS = 300
 """How far before a name the beginning of an address is looked for."""
 _SCHEMES = ("http://", "https://", "tg://")
@@ -39,6 +42,30 @@ def render_telegram(markdown: str, limit_units: int = MESSAGE_UNITS) -> tuple[Ch
 def utf16_units(text: str) -> int:
     """The length of a text as Telegram counts it."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
+
+
+def calling_nobody(chunk: Chunk) -> Chunk:
+    """The same with every mention broken up: a model's words are to notify no member of a group.
+
+    Code and addresses stay to the byte. A chunk that came from here comes back as it is.
+    """
+    text, entities = chunk.text, chunk.entities
+    code = [one for one in entities if one.kind in ("code", "pre")]
+    begins = [one.offset for one in code]
+    broken, marks, seen, units = [], [], 0, 0
+    for match in _MENTION.finditer(text):
+        units += utf16_units(text[seen : match.end()])
+        seen = match.end()
+        before = bisect_left(begins, units)
+        in_code = before > 0 and units < code[before - 1].offset + code[before - 1].length
+        if not in_code and not _in_address(text, match.start()):
+            broken.append(seen)
+            marks.append(units)
+    if not broken:
+        return chunk
+    edges = (0, *broken, len(text))
+    whole = INVISIBLE.join(text[since:until] for since, until in pairwise(edges))
+    return Chunk(whole, tuple(_moved(one, marks) for one in entities))
 
 
 def _keeps_link(text: str, address: str) -> bool:
@@ -59,8 +86,8 @@ class _Telegram:
             units = utf16_units(block.text)
             inner: tuple[Entity, ...] = (Entity("pre", 0, units, language=block.language or None),)
             return Chunk(block.text, _quoted(block, units, inner))
-        text, entities = _calling_nobody(*_write_paragraph(block))
-        return Chunk(text, _quoted(block, utf16_units(text), entities))
+        written = calling_nobody(Chunk(*_write_paragraph(block)))
+        return Chunk(written.text, _quoted(block, utf16_units(written.text), written.entities))
 
 
 def _quoted(block: Block, units: int, inner: tuple[Entity, ...]) -> tuple[Entity, ...]:
@@ -89,27 +116,9 @@ def _write_paragraph(block: Paragraph) -> tuple[str, tuple[Entity, ...]]:
     return "".join(texts), tuple(sorted(entities, key=lambda one: (one.offset, -one.length)))
 
 
-def _calling_nobody(text: str, entities: tuple[Entity, ...]) -> tuple[str, tuple[Entity, ...]]:
-    """The same with every mention broken up: a model's words are to notify no member of a group."""
-    code = [(one.offset, one.offset + one.length) for one in entities if one.kind == "code"]
-    broken, marks, seen, units = [], [], 0, 0
-    for match in _MENTION.finditer(text):
-        units += utf16_units(text[seen : match.end()])
-        seen = match.end()
-        in_code = any(since <= units <= until for since, until in code)
-        if not in_code and not _in_address(text, match.start()):
-            broken.append(seen)
-            marks.append(units)
-    if not broken:
-        return text, entities
-    edges = (0, *broken, len(text))
-    whole = INVISIBLE.join(text[since:until] for since, until in pairwise(edges))
-    return whole, tuple(_moved(one, marks) for one in entities)
-
-
 def _in_address(text: str, at: int) -> bool:
-    words = text[max(at - _ADDRESS_CHARS, 0) : at].split()
-    return bool(words) and not text[at - 1].isspace() and _ADDRESS.search(words[-1]) is not None
+    begin = text.rfind("http", max(at - _ADDRESS_CHARS, 0), at)
+    return begin >= 0 and _ADDRESS.fullmatch(text, begin, at) is not None
 
 
 def _moved(entity: Entity, marks: Sequence[int]) -> Entity:

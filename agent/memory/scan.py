@@ -64,14 +64,20 @@ _NEEDLES = Needles(
 )
 
 _TAGS = "\U000e0000-\U000e007f"
-_INVISIBLE = (
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
-    f"\ufff9-\ufffb\U0001d173-\U0001d17a{_TAGS}\U000e0100-\U000e01ef"
+_NON_JOINER, _JOINER, _EMOJI_SELECTOR = "\u200c", "\u200d", "\ufe0f"
+_COMMON_INVISIBLE = (_NON_JOINER, _JOINER, _EMOJI_SELECTOR)
+"""All that honest texts have of them."""
+_ODD_INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e"
+    f"\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a{_TAGS}\U000e0100-\U000e01ef"
 )
+_INVISIBLE = f"{_ODD_INVISIBLE}{''.join(_COMMON_INVISIBLE)}"
 _ANY_INVISIBLE = re.compile(f"[{_INVISIBLE}]")
 _ALL_INVISIBLE = re.compile(f"[{_INVISIBLE}]+")
 # Half of a character is no text either, and can't be stored.
-_CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+_CONTROLS = "\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff"
+_CONTROL = re.compile(f"[{_CONTROLS}]")
+_ODD = re.compile(f"[{_CONTROLS}{_ODD_INVISIBLE}]")
 # The three flags that Unicode makes of tag characters: England, Scotland, Wales.
 _TAG_FLAG = re.compile(
     "\U0001f3f4\U000e0067\U000e0062"
@@ -92,14 +98,21 @@ _ANY_SELECTOR_RUN = re.compile(
     "|(?:^|[^\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
 )
 _FLAG = "\U0001f3f4"
-_COMMON_INVISIBLE = ("\u200c", "\u200d", "\ufe0f")
 _HIGH_INVISIBLE = re.compile("[\U000e0000-\U000e01ef]")
-_INVISIBLE_RUN = re.compile("[\u200b-\u200f\u2060-\u2064\u3164\ufeff\u115f\u1160\uffa0\u180e]{4,}")
+_MANY_INVISIBLE = 4
+_INVISIBLE_RUN = re.compile(
+    f"[\u200b-\u200f\u2060-\u2064\u3164\ufeff\u115f\u1160\uffa0\u180e]{{{_MANY_INVISIBLE},}}"
+)
 _LATIN = "A-Za-z0-9\u00c0-\u024f\uff21-\uff5a"
 _INSIDE_WORD = re.compile(
     f"[{_LATIN}][\u00ad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u2060-\u206f\u3164\ufeff\uffa0]+[{_LATIN}]"
 )
-_SPACED_LETTERS = re.compile(r"(?<!\w)\w(?:[ ._*|-]\w){2,}(?!\w)")
+_JOINED_WORD = re.compile(f"{_JOINER}(?<=[{_LATIN}]{_JOINER}){_JOINER}*[{_LATIN}]")
+_APART = r"[ ._*|-]"
+# What follows the first of some letters that stand apart: a separator is found quickly, a letter is not.
+_SPACED_LETTERS = re.compile(
+    rf"{_APART}\w{_APART}(?<=\w{_APART}\w{_APART})(?<!\w\w{_APART}\w{_APART})\w(?:{_APART}\w)*(?!\w)"
+)
 _SECTION_LINE = re.compile(
     r"^[ \t]{0,3}(?:[#>*\[=-]{1,6} ?(?:system|developer)(?: (?:prompt|message|instructions?|override))?"
     r"[\]*=-]{0,6} ?(?:[:：]|$)|(?:system|developer)(?: (?:prompt|message|instructions?))? ?[:：] ?"
@@ -117,7 +130,7 @@ _BESIDE = (
 )
 _MIXED_SCRIPT = re.compile("[a-z][\u0370-\u03ff\u0400-\u04ff]|[\u0370-\u03ff\u0400-\u04ff][a-z]")
 # Greek and Cyrillic letters that look like Latin ones; used only on texts that mix scripts within a word.
-_LOOKALIKES = dict(zip("аеорсухіјѕһԁԛԝгпктвнмαενορτυικχβ", "aeopcyxijshdqwrnktbhmaevoptuikxb", strict=True))
+LOOKALIKES = dict(zip("аеорсухіјѕһԁԛԝгпктвнмαενορτυικχβ", "aeopcyxijshdqwrnktbhmaevoptuikxb", strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +158,13 @@ def find_threats(text: str) -> Iterator[Finding]:
     if credential is not None:
         # The value itself is what must not travel, so only its kind is shown.
         yield Finding(Category.CREDENTIAL, Severity.HIGH, credential.kind)
-    control = _CONTROL.search(text)
+    odd = _ODD.search(text)
+    control = None if odd is None else _CONTROL.search(text, odd.start())
     if control is not None:
         yield _finding(Category.HIDDEN_TEXT, Severity.HIGH, control[0])
-    if not text.isascii() and _ANY_INVISIBLE.search(text) is not None:
+    if odd is not None or _hides_by_joiners(text):
         yield from _find_hidden(text)
-        text = strip_invisible(text)
+    text = _without(_COMMON_INVISIBLE, text) if odd is None else strip_invisible(text)
     composed = compatible(text)
     may_open_section = "system" in spoken or "developer" in spoken or composed != text
     line = _SECTION_LINE.search(composed) if may_open_section else None
@@ -176,11 +190,7 @@ def refusal(finding: Finding) -> str:
 
 def strip_invisible(text: str) -> str:
     """The text without characters that have no shape of their own."""
-    if text.isascii():
-        return text
-    for character in _COMMON_INVISIBLE:
-        text = text.replace(character, "")
-    return _ALL_INVISIBLE.sub("", text)
+    return text if text.isascii() else _ALL_INVISIBLE.sub("", _without(_COMMON_INVISIBLE, text))
 
 
 def clean_invisible(text: str) -> str:
@@ -199,6 +209,24 @@ def _finding(category: Category, severity: Severity, span: str) -> Finding:
 
 def _is_unseen(character: str) -> bool:
     return _ANY_INVISIBLE.match(character) is not None or _CONTROL.match(character) is not None
+
+
+def _without(characters: Sequence[str], text: str) -> str:
+    for character in characters:
+        text = text.replace(character, "")
+    return text
+
+
+def _hides_by_joiners(text: str) -> bool:
+    """Whether _find_hidden finds anything in a text of which no character is odd."""
+    if text.isascii():
+        return False
+    joined = text.replace(_NON_JOINER, _JOINER)
+    return (
+        _EMOJI_SELECTOR * 2 in text
+        or _JOINER * _MANY_INVISIBLE in joined
+        or _JOINED_WORD.search(joined) is not None
+    )
 
 
 def _find_hidden(text: str) -> Iterator[Finding]:
@@ -225,17 +253,17 @@ def _plain_forms(folded: str) -> Iterator["_Plain"]:
     if max(hides, mixed) >= _tries(folded):
         yield replace(plain, places=None)
     elif hides or mixed:
-        yield _Plain.of(single_spaced(_replace_all(open_text, _LOOKALIKES) if mixed else open_text))
+        yield _Plain.of(single_spaced(_replace_all(open_text, LOOKALIKES) if mixed else open_text))
 
 
 def _count_mixed(text: str) -> int:
-    """How often Latin letters stand beside Greek or Cyrillic ones, as far as it matters."""
+    """How often Latin letters stand beside Greek or Cyrillic ones, as far as it matters: 1 for a few."""
     beside = b"" if text.isascii() else _narrow(text).translate(_BESIDE)
-    if b"a?" not in beside and b"?a" not in beside:
+    most = beside.count(b"a?") + beside.count(b"?a")
+    if not most or not any(character in text for character in LOOKALIKES):
         return 0
-    if not any(character in text for character in _LOOKALIKES):
-        return 0
-    return sum(1 for _ in islice(_MIXED_SCRIPT.finditer(text), _tries(text)))
+    enough = 1 if most < _tries(text) else _tries(text)
+    return sum(1 for _ in islice(_MIXED_SCRIPT.finditer(text), enough))
 
 
 def _narrow(text: str) -> bytes:

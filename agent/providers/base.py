@@ -285,6 +285,7 @@ class ProviderKind(Generic[Options]):
 
     `extra` is what to install (`trunkline[extra]`), empty when the core has all; `imports` are the top-level
     modules that must then be there. `make` may import the vendor's SDK, the module's top level may not.
+    `check_s` is how long its `check` may take.
     """
 
     name: str
@@ -294,6 +295,7 @@ class ProviderKind(Generic[Options]):
     secrets: tuple[Secret, ...] = ()
     extra: str = ""
     imports: tuple[str, ...] = ()
+    check_s: float = 5.0
 
 
 def bank_of(scope: Scope, namespace: str) -> str:

@@ -38,8 +38,8 @@ T = TypeVar("T")
 
 TREES = "banks"
 RECORDS = "data"
-STATUS_TIMEOUT_S = 20.0
-"""The program starts a daemon first, which takes seconds."""
+STATUS_TIMEOUT_S = 60.0
+"""The program starts a daemon first, which takes seconds, on a busy machine ten and more."""
 QUERY_CHARS = 2_000
 NOT_FOUND = (
     "The program {command} is not found. It needs Node.js 20 or newer; "
@@ -116,12 +116,22 @@ class ByteRover(QuietHooks):
     async def forget(self, what: Forget, scope: Scope) -> Forgotten:
         bank = self._bank(scope)
         if isinstance(what, ForgetAll):
-            return Forgotten(await _on_disk(lambda: self._trees.remove_all(bank)))
+            return Forgotten(await _on_disk(lambda: self._forget_all(bank)))
         fact = what
         return await _on_disk(lambda: self._forget_fact(bank, fact))
 
+    def _forget_all(self, bank: str) -> int:
+        self._end_daemon(bank)
+        return self._trees.remove_all(bank)
+
+    def _end_daemon(self, bank: str) -> None:
+        """Before something is erased: nothing may be answered from memory, or written down, afterwards."""
+        if self._trees.is_known(bank):
+            self._brv.end_daemon()
+
     def _forget_fact(self, bank: str, fact: ForgetFact) -> Forgotten:
         """The files that state it, with the topics that a model wrote; then the program's records of them."""
+        self._end_daemon(bank)
         turns = (_turn_id(bank, turn) for turn in fact.turns)
         removed = self._trees.remove(
             bank, [*fact.remote_ids, *turns, *self._trees.stating(bank, fact.wordings)]
@@ -158,4 +168,5 @@ KIND = ProviderKind(
     title="ByteRover (files on this machine)",
     options=ByteRoverOptions,
     make=make,
+    check_s=STATUS_TIMEOUT_S,
 )

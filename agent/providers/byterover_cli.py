@@ -1,7 +1,7 @@
 """Runs the vendor's program `brv` for what needs its model, and reads its answer.
 
 Each run has a list of arguments and no shell, a time, a bound on its output, and an environment without our
-keys. What a run leaves behind on purpose, the vendor's own daemon, is not ours to end.
+keys. What a run leaves behind on purpose, the program's daemon, goes on until something has to be forgotten.
 """
 
 import asyncio
@@ -9,17 +9,23 @@ import os
 import re
 import shutil
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trunkline.agent.providers.base import ProviderDown, ProviderLocked
 
 AT_ONCE = 2
 MAX_OUTPUT_BYTES = 2**20
 REASON_CHARS = 200
+HEARTBEAT_S = 60.0
+"""The daemon tells every 5 seconds that it runs; long after that its number may be another process's."""
+FINAL_EVENTS = ("completed", "")
+"""Of what goes well: a task's last line, and the only line of what is no task. Others tell of its steps."""
 _OPERATORS = re.compile(
     r"no provider connected|api key|not logged in|log in|sign in|unauthori[sz]ed|quota|billing|credit", re.I
 )
@@ -36,10 +42,15 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
+    event: str = ""
     result: str = ""
     error: str = ""
     message: str = ""
     changes: Changes = Changes()
+
+
+class _Daemon(BaseModel):
+    pid: Annotated[int, Field(gt=1)]
 
 
 class _Line(BaseModel):
@@ -61,6 +72,20 @@ class Brv:
     def found(self) -> bool:
         return shutil.which(self._command) is not None
 
+    def end_daemon(self) -> None:
+        """Ends the program's daemon at once: it answers for a minute from what it read, and notes that down.
+
+        The next run starts another. Blocking: for threads.
+        """
+        try:
+            daemon = _Daemon.model_validate_json((self._records / "daemon.json").read_bytes())
+            told_s = (self._records / "heartbeat").stat().st_mtime
+        except (FileNotFoundError, ValidationError):
+            return
+        if time.time() - told_s < HEARTBEAT_S:
+            with suppress(ProcessLookupError):
+                os.killpg(daemon.pid, signal.SIGKILL)
+
     async def run(self, arguments: Sequence[str], folder: Path, timeout_s: float) -> Answer:
         """One command in a project's folder. Raises ProviderDown and ProviderLocked."""
         async with self._places:
@@ -71,7 +96,9 @@ class Brv:
             except ValidationError:
                 continue
             if said.success:
-                return said.data
+                if said.data.event in FINAL_EVENTS:
+                    return said.data
+                continue
             reason = said.data.error or said.data.message
             if _OPERATORS.search(reason):
                 raise ProviderLocked(f"brv: {reason[:REASON_CHARS]}")
@@ -119,6 +146,7 @@ class Brv:
             "HOME": str(Path.home()),
             "LANG": "C.UTF-8",
             "NO_COLOR": "1",
+            "NO_UPDATE_NOTIFIER": "1",
             "BRV_DATA_DIR": str(self._records),
             **self._more,
         }

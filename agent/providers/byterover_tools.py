@@ -28,6 +28,8 @@ takes up to minutes and costs tokens; for a plain fact use byterover_search."""
 CURATE = """\
 Hands a longer text to the wide memory store, whose own model sorts it into topics. It takes up to minutes \
 and costs tokens; for a single fact use byterover_remember."""
+SHORTEST_WAIT_S = 10
+"""The program takes no shorter time-out than this; ours may end it earlier."""
 QUIET = "Its model stored nothing of this."
 
 
@@ -89,7 +91,8 @@ def byterover_tools(
         try:
             with disk_reported():
                 folder = await asyncio.to_thread(trees.project, bank_of(scope))
-            arguments = (command, "--format", "json", "--timeout", f"{model_timeout_s:.0f}", "--", text)
+            wait = f"{max(model_timeout_s, SHORTEST_WAIT_S):.0f}"
+            arguments = (command, "--format", "json", "--timeout", wait, "--", text)
             return await brv.run(arguments, folder, model_timeout_s)
         except (ProviderDown, ProviderLocked) as error:
             raise ProviderRefused(str(error)) from error

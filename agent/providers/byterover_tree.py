@@ -32,6 +32,11 @@ MAX_FILE_BYTES = 256_000
 PASSAGE_CHARS = 1_500
 _DERIVED = re.compile(r"(^|/)_index\.md$|\.(abstract|overview|full)\.md$")
 """Summaries that the vendor's program makes of other files."""
+_MADE_OF_IT = re.compile(r"\.(abstract|overview|full|stub)$")
+_KINDS = ("", ".abstract", ".overview", ".full", ".stub")
+"""What the vendor's program adds to a topic's name for what it makes of that, and of the topic itself."""
+_INDEX = "_index.md"
+"""Its summary of a folder and all below."""
 _FRONT_MATTER = re.compile(r"\A---\r?\n.*?\r?\n---\r?\n", re.DOTALL)
 
 
@@ -116,9 +121,17 @@ class Trees:
         ]
 
     def remove(self, bank: str, ids: Sequence[str]) -> int:
-        gone = self.named(bank, ids)
+        """Removes files with what the vendor's program made of them, in its own words; the number named."""
+        gone, tree = self.named(bank, ids), self._tree(bank)
         for one in gone:
-            self._path(bank, one).unlink(missing_ok=True)
+            path = self._path(bank, one)
+            topic = _MADE_OF_IT.sub("", path.stem)
+            for kind in _KINDS:
+                path.with_name(f"{topic}{kind}{SUFFIX}").unlink(missing_ok=True)
+            for folder in path.parents:
+                (folder / _INDEX).unlink(missing_ok=True)
+                if folder == tree:
+                    break
         return len(gone)
 
     def remove_records(self, bank: str, wordings: Sequence[str]) -> None:
@@ -135,6 +148,10 @@ class Trees:
             if folder.exists():
                 shutil.rmtree(folder)
         return number
+
+    def is_known(self, bank: str) -> bool:
+        """Whether the vendor's program was ever run for the bank."""
+        return bool(self._storages(bank))
 
     def has_history(self, bank: str) -> bool:
         """Whether the operator put the tree under the vendor's version control."""

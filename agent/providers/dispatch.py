@@ -53,7 +53,7 @@ STOP_S = 2.0
 
 NOT_NOW = "{name} does not answer at present. Go on without it, and don't call it again in this turn."
 FAILED = "{name} could not do this ({reason}). Go on without it."
-_ID = re.compile(r"(^|_)ids?$")
+_LOOKS = re.compile(r"(^|_)ids?$|^(query|question|list)$")
 HOLDS_CREDENTIAL = (
     "Refused: the text holds a credential ({kind}). Never store the value; store where it is kept instead."
 )
@@ -323,7 +323,7 @@ class Dispatcher:
         if not line.breaker.admits():
             return ToolResult(NOT_NOW.format(name=line.provider.name), is_error=True)
         scopes: Sequence[Scope] = (context.scope,)
-        if tool.read_only or _names_what_is_kept(arguments):
+        if tool.read_only or _looks_into_banks(arguments):
             scopes = await self._gate.banks(context.scope)
         if not scopes:
             return ToolResult(NOT_NOW.format(name=line.provider.name), is_error=True)
@@ -357,9 +357,9 @@ def _texts(found: Sequence[Recalled]) -> tuple[str, ...]:
     return tuple(clean(one.text[:PASSAGE_CHARS]) for one in found[:PASSAGES])
 
 
-def _names_what_is_kept(arguments: BaseModel) -> bool:
-    """Whether a call changes what is kept by its number, which is in one bank only, wherever that is."""
-    return any(value and _ID.search(name) for name, value in arguments)
+def _looks_into_banks(arguments: BaseModel) -> bool:
+    """Whether a call is about what is kept: asks for it, or names it by its number, wherever that is."""
+    return any(value and _LOOKS.search(name) for name, value in arguments)
 
 
 def _place_of(scope: Scope) -> str:

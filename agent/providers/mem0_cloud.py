@@ -89,7 +89,11 @@ class Mem0Cloud:
             with _translated():
                 answer = await self._api.get_all(filters=filters, page=page, page_size=PAGE)
                 listed = answer["results"]
-                found += [_memory(one) for one in listed if (one.get("metadata") or {}).get(KEY) == key]
+                found += [
+                    _memory(one)
+                    for one in listed
+                    if (one.get("metadata") or {}).get(KEY) == key and one.get("user_id", bank) == bank
+                ]
                 if not answer.get("next"):
                     break
         return found

@@ -20,7 +20,13 @@ from trunkline.agent.tools.session_search_reply import (
     reply_search,
     reply_view,
 )
-from trunkline.agent.tools.session_search_summary import SUMMARY_TIMEOUT_S, summarise
+from trunkline.agent.tools.session_search_summary import (
+    SUMMARY_TIMEOUT_S,
+    Count,
+    Summarizer,
+    summarise,
+    uncounted,
+)
 
 DEFAULT_LIMIT = 3
 MAX_SUMMARIES = 5
@@ -98,17 +104,23 @@ class SearchArguments(BaseModel):
 
 
 def session_search_tool(
-    search: SessionSearch, summarizer: ModelClient | None, summary_timeout_s: float = SUMMARY_TIMEOUT_S
+    search: SessionSearch,
+    model: ModelClient | None,
+    summary_timeout_s: float = SUMMARY_TIMEOUT_S,
+    count: Count = uncounted,
 ) -> Tool[SearchArguments]:
-    """The tool over a search. Without a `summarizer` the matching lines alone are the answer."""
+    """The tool over a search. Without a `model` the matching lines alone are the answer.
+
+    `count` is told what each summary cost.
+    """
+    summarizer = None if model is None else Summarizer(model, summary_timeout_s, count)
 
     async def run(arguments: SearchArguments, context: ToolContext) -> ToolResult:
         try:
             if arguments.session_id is not None:
                 return await _open(search, arguments, arguments.session_id, context)
             if arguments.query is not None:
-                model = summarizer if arguments.summarize else None
-                return await _find(search, model, arguments, arguments.query, context, summary_timeout_s)
+                return await _find(search, summarizer, arguments, arguments.query, context)
             return await _browse(search, arguments, context)
         except BadRequest as error:
             return reply_error(str(error))
@@ -157,11 +169,10 @@ async def _open(
 
 async def _find(
     search: SessionSearch,
-    summarizer: ModelClient | None,
+    summarizer: Summarizer | None,
     arguments: SearchArguments,
     text: str,
     context: ToolContext,
-    summary_timeout_s: float,
 ) -> ToolResult:
     highest = MAX_SUMMARIES if arguments.summarize else MAX_EXCERPTS
     query = SearchQuery(
@@ -180,7 +191,7 @@ async def _find(
     if summarizer is None:
         reason = "no model is set for summaries"
         return reply_search(found, (), reason if found.hits else None, text, context)
-    summaries = await summarise(search, summarizer, text, found.hits, context, summary_timeout_s)
+    summaries = await summarise(search, summarizer, text, found.hits, context)
     reasons = sorted({one.reason for one in summaries if one.reason})
     return reply_search(found, summaries, "; ".join(reasons) or None, text, context)
 

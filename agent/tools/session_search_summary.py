@@ -4,7 +4,7 @@ A summary that can't be had is a reason, not an exception: the matching lines ar
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -14,7 +14,9 @@ from trunkline.agent.ports import SearchFailed, SessionHit, SessionSearch
 from trunkline.agent.prompt import clean_label
 from trunkline.agent.recall import disarm
 from trunkline.agent.tools.base import ToolContext
+from trunkline.agent.turn import CallUsage
 
+PURPOSE = "session_search"
 CONTEXT_CHARS = 100_000
 SUMMARY_TIMEOUT_S = 45.0
 SUMMARY_TOKENS = 900
@@ -45,6 +47,23 @@ _REASONS = {
 }
 
 
+Count = Callable[[ToolContext, CallUsage], Awaitable[None]]
+"""Told of each call that an answer came of, and of the turn that it was made for."""
+
+
+async def uncounted(_: ToolContext, __: CallUsage) -> None:
+    """Where nobody pays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summarizer:
+    """Who writes summaries. One is given up after `timeout_s`."""
+
+    model: ModelClient
+    timeout_s: float = SUMMARY_TIMEOUT_S
+    count: Count = uncounted
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The summary of one hit, or the reason why there is none."""
@@ -55,32 +74,25 @@ class Summary:
 
 async def summarise(
     search: SessionSearch,
-    model: ModelClient,
+    summarizer: Summarizer,
     question: str,
     hits: Sequence[SessionHit],
     context: ToolContext,
-    timeout_s: float,
 ) -> tuple[Summary, ...]:
-    """One summary per hit, in order, all made at the same time; each is given up after `timeout_s`."""
+    """One summary per hit, in order, all made at the same time."""
     async with asyncio.TaskGroup() as group:
         tasks = [
-            group.create_task(_summarise_in_time(search, model, question, hit, context, timeout_s))
-            for hit in hits
+            group.create_task(_summarise_in_time(search, summarizer, question, hit, context)) for hit in hits
         ]
     return tuple(task.result() for task in tasks)
 
 
 async def _summarise_in_time(
-    search: SessionSearch,
-    model: ModelClient,
-    question: str,
-    hit: SessionHit,
-    context: ToolContext,
-    timeout_s: float,
+    search: SessionSearch, summarizer: Summarizer, question: str, hit: SessionHit, context: ToolContext
 ) -> Summary:
     try:
-        async with asyncio.timeout(timeout_s):
-            return await _summarise_one(search, model, question, hit, context)
+        async with asyncio.timeout(summarizer.timeout_s):
+            return await _summarise_one(search, summarizer, question, hit, context)
     except TimeoutError:
         return Summary(reason="the summary model took too long")
     except SearchFailed:
@@ -88,8 +100,9 @@ async def _summarise_in_time(
 
 
 async def _summarise_one(
-    search: SessionSearch, model: ModelClient, question: str, hit: SessionHit, context: ToolContext
+    search: SessionSearch, summarizer: Summarizer, question: str, hit: SessionHit, context: ToolContext
 ) -> Summary:
+    model = summarizer.model
     matched = [line.id for line in hit.excerpt if line.matched] or [line.id for line in hit.excerpt]
     record = await search.context_of(context.scope, hit.card.id, matched, CONTEXT_CHARS)
     if not record.strip():
@@ -98,14 +111,15 @@ async def _summarise_one(
     request = ModelRequest(
         system=_SYSTEM,
         messages=(UserMessage(text, text),),
-        purpose="session_search",
+        purpose=PURPOSE,
         max_tokens=SUMMARY_TOKENS,
     )
     made = Summary(reason="the summary model failed")
     async with aclosing(model.stream(request)) as events:
         async for event in events:
             match event:
-                case ModelDone(message, _):
+                case ModelDone(message, usage, answered_by):
+                    await summarizer.count(context, CallUsage(PURPOSE, answered_by or model.name, usage))
                     summary = disarm(message.text.strip())
                     made = Summary(summary) if summary else Summary(reason="the summary model said nothing")
                 case ModelFailure(kind):

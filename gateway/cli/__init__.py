@@ -1,6 +1,7 @@
 """The command `trunkline`. Each command is a module here, loaded when it is used, so that help is quick."""
 
 import os
+import signal
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -76,6 +77,8 @@ def _if_loaded(module: str, name: str) -> Any:
 
 def main() -> None:
     os.umask(0o077)  # what people said is for the owner of the home folder only
+    # The first process of a container has no default action: a stop while it starts would be lost.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         app()
     except Failure as failure:

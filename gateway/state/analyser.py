@@ -14,8 +14,9 @@ import snowballstemmer
 from trunkline.gateway.state.irregular import PLAIN_FORMS
 from trunkline.gateway.state.simplified import SIMPLE
 
-# Raised when tokens change, so that an index of another version is rebuilt (`messages.reindex`).
-ANALYSER_VERSION = "3"
+# Raised when tokens change, so that an index of another version is rebuilt (`messages.reindex`). An index
+# that was never rebuilt has no record of its version: once there is a release, a migration makes it first.
+ANALYSER_VERSION = "4"
 
 MAX_TOKEN_CHARS = 64
 MAX_COMPOUND_CHARS = 96
@@ -50,7 +51,8 @@ _TOKEN = re.compile(
 _PART = re.compile(_WORD)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PIECE = re.compile(r"\S{1,256}\s{0,256}|\s{1,256}")
-_DIACRITICS = re.compile("[\u0300-\u036f]")
+# Accents, and characters without a width: who searches types neither.
+_UNTYPED = re.compile("[\u0300-\u036f\u00ad\u200b\u200d\u200e\u200f\u2060\ufeff]")
 _APOSTROPHE = re.compile("['\u2019]")
 _CONTRACTIONS = {"s", "t", "re", "ve", "ll", "d", "m"}
 _SIMPLE_BY_CODE = str.maketrans(dict(SIMPLE))
@@ -122,7 +124,7 @@ def fold(text: str) -> str:
     """Case, diacritics and kinds of Chinese folded: `Ärger` is `arger`, `蘇州` is `苏州`."""
     if text.isascii():
         return text.lower()
-    bare = _DIACRITICS.sub("", unicodedata.normalize("NFD", text.casefold()))
+    bare = _UNTYPED.sub("", unicodedata.normalize("NFD", text.casefold()))
     return unicodedata.normalize("NFC", bare).translate(_SIMPLE_BY_CODE)
 
 
@@ -137,7 +139,7 @@ def _normal_piece(piece: str) -> str:
     if piece.isascii():
         return piece
     normal = unicodedata.normalize("NFKC", piece)
-    bare = _DIACRITICS.sub("", unicodedata.normalize("NFD", normal))
+    bare = _UNTYPED.sub("", unicodedata.normalize("NFD", normal))
     return unicodedata.normalize("NFC", bare)
 
 

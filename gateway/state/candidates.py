@@ -30,14 +30,14 @@ from trunkline.gateway.state.schema import (
 
 # Bounds of one search, as measured in docs/benchmarks.md: fewer terms lose recall, more cost only time.
 RAREST_TERMS = 6
-MAX_POSTINGS = 2000
+MAX_POSTINGS = 1500
 ENOUGH_HITS = 400
 COUNT_CAP = 1500
 MAX_EXCLUDED = 20_000
 MAX_MEMBERS = 2000
 SAMPLED_MESSAGES = 2000
-MAX_KINDS = 3
-MAX_THINGS = 1000
+MAX_KINDS = 2
+MAX_THINGS = 300
 
 # What a thing of a kind is worth where the word for the kind was asked for.
 THINGS_SHARE = 0.2

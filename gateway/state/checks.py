@@ -9,15 +9,13 @@ from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import DatabaseError
 
 from trunkline.gateway.state import fulltext
-from trunkline.gateway.state.analyser import analyse
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.fulltext import Phrase, Reach
+from trunkline.gateway.state.index_probe import newest_unfound
 from trunkline.gateway.state.messages import VISIBLE, index_is_degraded
 from trunkline.gateway.state.schema import indexed_message, message, metadata, session, stream
 
 SHOWN_FAULTS = 20
 SAMPLE_MESSAGES = 300
-SAMPLE_POSTINGS = 20_000
 
 REINDEX = "`trunkline db reindex` builds the index anew; no message is lost."
 RESTORE = "Restore a backup, or move what can be read with sqlite3's .recover."
@@ -146,13 +144,13 @@ def _index_faults(connection: Connection) -> list[str]:
     faults += [f"{lacking} messages are not in it"] if lacking else []
     faults += [f"{strays} entries have no message"] if strays else []
     faults += ["its counts are wrong"] if _counted_wrong(connection) else []
-    unfound = _unfound(connection)
+    unfound = newest_unfound(connection, SAMPLE_MESSAGES)
     return faults + ([f"{unfound} of the newest messages are not found by their words"] if unfound else [])
 
 
 def _counted_wrong(connection: Connection) -> bool:
     """Whether a stream's counts, which ranking goes by, differ from its entries."""
-    of = indexed_message.c.id.op(">>")(fulltext.STREAM_BITS)
+    of = indexed_message.c.id // (1 << fulltext.STREAM_BITS)
     rows = connection.execute(
         select(of, func.count(), func.sum(indexed_message.c.words))
         .where(indexed_message.c.role != fulltext.TOOL)
@@ -161,22 +159,3 @@ def _counted_wrong(connection: Connection) -> bool:
     counted = {int(row[0]): (int(row[1]), int(row[2])) for row in rows}
     stored = connection.execute(select(stream.c.id, stream.c.indexed_count, stream.c.indexed_words)).all()
     return any(counted.get(row.id, (0, 0)) != (row.indexed_count, row.indexed_words) for row in stored)
-
-
-def _unfound(connection: Connection) -> int:
-    """How many of the newest entries their own longest word does not find."""
-    rows = connection.execute(
-        select(message.c.id, message.c.content, message.c.role)
-        .join(indexed_message, indexed_message.c.id == message.c.id)
-        .order_by(indexed_message.c.created_ms.desc())
-        .limit(SAMPLE_MESSAGES)
-    ).all()
-    unfound = 0
-    for row in rows:
-        words = analyse(row.content).words
-        if not words:
-            continue
-        reach = Reach((row.id >> fulltext.STREAM_BITS,), (fulltext.ROLES[row.role],))
-        pattern = (Phrase((max(words, key=len),)),)
-        unfound += row.id not in fulltext.posting_ids(connection, pattern, reach, SAMPLE_POSTINGS)
-    return unfound

@@ -23,7 +23,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
-from trunkline.gateway.state.mounts import network_kind
+from trunkline.gateway.state.mounts import MOUNT_TABLE, network_kind
 
 logger = logging.getLogger(__name__)
 
@@ -61,10 +61,10 @@ class Database:
     network mount, where that log is not safe.
     """
 
-    def __init__(self, url: str, journal: Journal | None = None) -> None:
+    def __init__(self, url: str, journal: Journal | None = None, *, mounts: Path = MOUNT_TABLE) -> None:
         self.is_sqlite = make_url(url).get_backend_name() == "sqlite"
         if self.is_sqlite:
-            journal = journal or _prepare_file(Path(make_url(url).database or ""))
+            journal = journal or _prepare_file(Path(make_url(url).database or ""), mounts)
             self._writer_engine = _sqlite_engine(url, read_only=False, size=1, journal=journal)
             self._reader_engine = _sqlite_engine(url, read_only=True, size=READERS + 1, journal=journal)
         else:
@@ -270,10 +270,10 @@ def sqlite_file(url: str) -> Path | None:
     return Path(made.database) if made.get_backend_name() == "sqlite" and made.database else None
 
 
-def _prepare_file(path: Path) -> Journal:
+def _prepare_file(path: Path, mounts: Path) -> Journal:
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-    kind = network_kind(path)
+    kind = network_kind(path, mounts)
     if kind is None:
         return "wal"
     logger.warning("database on a network mount: %s, no write-ahead log, expect slow writes", kind)

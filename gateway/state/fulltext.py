@@ -24,6 +24,15 @@ _SQLITE_TABLE = (
     "CREATE VIRTUAL TABLE {table} USING fts5(tokens, content='', columnsize=0, detail=full, "
     "tokenize=\"ascii tokenchars '-_./:@#+&=\\~'\")"
 )
+# FTS5's own tables as its source makes them, with the two records of an empty index.
+_SQLITE_BLANK = (
+    "CREATE TABLE IF NOT EXISTS {table}_data (id INTEGER PRIMARY KEY, block BLOB)",
+    "CREATE TABLE IF NOT EXISTS {table}_idx (segid, term, pgno, PRIMARY KEY (segid, term)) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS {table}_config (k PRIMARY KEY, v) WITHOUT ROWID",
+    "REPLACE INTO {table}_config VALUES ('version', 4)",
+    "REPLACE INTO {table}_data VALUES (1, x''), (10, x'00000000000000')",
+)
+_SQLITE_REMAINS = tuple(f"DROP TABLE IF EXISTS {{table}}_{part}" for part in ("data", "idx", "config"))
 _POSTGRES_TABLE = (
     "CREATE TABLE {table} (id BIGINT NOT NULL, part INTEGER NOT NULL, tokens TSVECTOR NOT NULL, "
     "CONSTRAINT pk_{table} PRIMARY KEY (id, part))",
@@ -135,8 +144,19 @@ def create_tables(connection: Connection) -> None:
 
 
 def drop_tables(connection: Connection) -> None:
+    """Removes the index, however damaged it is."""
     for table in TABLES:
+        if connection.dialect.name == "sqlite":
+            _blank(connection, table)
         connection.exec_driver_sql(f"DROP TABLE IF EXISTS {table}")
+
+
+def _blank(connection: Connection, table: str) -> None:
+    """Makes FTS5's own tables those of an empty index: what it can't read it would not drop either."""
+    known = text("SELECT 1 FROM sqlite_schema WHERE name = :table")
+    exists = connection.execute(known, {"table": table}).first() is not None
+    for statement in _SQLITE_BLANK if exists else _SQLITE_REMAINS:
+        connection.exec_driver_sql(statement.format(table=table))
 
 
 def insert_entries(connection: Connection, entries: Sequence[Entry]) -> None:
@@ -209,6 +229,17 @@ def _in_all(found: int, limit: int, oldest: int, newest: int) -> int:
         return found
     # A stream numbers its messages from one: its newest stretch is taken to be like the rest.
     return found * (newest & ((1 << STREAM_BITS) - 1)) // (newest - oldest + 1)
+
+
+def holds(connection: Connection, message_id: int, word: str, *, is_tool: bool) -> bool:
+    """Whether the index has this word in this message."""
+    table = TABLES[is_tool]
+    where = f"{table} MATCH :match AND rowid = :id"
+    if connection.dialect.name != "sqlite":
+        where = "tokens @@ CAST(:match AS tsquery) AND id = :id"
+    match = _match_text(connection, (Phrase((word,)),), message_id >> STREAM_BITS)
+    found = rows(connection, f"SELECT 1 FROM {table} WHERE {where}", {"match": match, "id": message_id})
+    return bool(found)
 
 
 def postings_of(connection: Connection, ids: Set[int], reach: Reach) -> list[Posting]:

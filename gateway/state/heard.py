@@ -4,17 +4,18 @@ It belongs to one chat or thread of one room, is bounded in number, size and age
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, update
 
 from trunkline.adapters.base import InboundMessage
 from trunkline.agent.overheard import author_mark, one_line
 from trunkline.agent.stream_text import HEARD_BEGINS, HEARD_ENDS, QUOTE_BEGINS, QUOTE_ENDS
+from trunkline.gateway.payloads import dump_inbound, load_inbound
 from trunkline.gateway.state import people
 from trunkline.gateway.state.messages import rewrite_message
 from trunkline.gateway.state.records import SessionKey
-from trunkline.gateway.state.schema import account, heard, session
+from trunkline.gateway.state.schema import account, heard, inbox, session
 from trunkline.gateway.state.schema import message as message_table
 
 MOST = 30
@@ -143,7 +144,25 @@ def erase_author(connection: Connection, accounts: Sequence[int]) -> None:
     for row in connection.execute(select(message_table).where(quotes)).all():
         rewrite_message(connection, row, {"sent": _without_quote(row.sent or ""), "quoted_from": None})
     _erase_unmarked(connection, accounts)
+    _erase_quotes_waiting(connection, accounts)
     connection.execute(delete(heard).where(heard.c.account_id.in_(accounts)))
+
+
+def _erase_quotes_waiting(connection: Connection, accounts: Sequence[int]) -> None:
+    """What others quote in messages that nobody answered, or not yet."""
+    for one in connection.execute(select(account).where(account.c.id.in_(accounts))).all():
+        rows = connection.execute(
+            select(inbox.c.id, inbox.c.payload).where(
+                inbox.c.platform == one.platform,
+                inbox.c.payload.contains(f'"author_id":"{one.user_id}"', autoescape=True),
+            )
+        )
+        for row in rows.all():
+            message = load_inbound(row.payload)
+            if message.reply_to is not None and message.realm == one.realm:
+                blank = replace(message, reply_to=replace(message.reply_to, text=DELETED))
+                values = {"payload": dump_inbound(blank)}
+                connection.execute(update(inbox).where(inbox.c.id == row.id).values(values))
 
 
 def _without(sent: str, authors: Sequence[str], gone: Collection[str]) -> dict[str, str]:

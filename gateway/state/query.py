@@ -21,6 +21,7 @@ MIN_PREFIX_CHARS = 2
 MIN_BEGUN_CHARS = 6
 BEGUN_SHARE = 0.7
 
+_VERSION = re.compile(r"v?\d+\.\d")
 _ITEM = re.compile(r'"([^"]*)"|([^\s"]+)|"')
 
 
@@ -129,7 +130,7 @@ def _run(run: str) -> Iterator[_Found]:
 
 
 def _pattern(unit: Unit) -> Pattern:
-    parts = (_phrase(unit.words),) if unit.words else ()
+    parts = tuple(_phrase(words) for words in _spellings(unit))
     if unit.whole is None:
         return parts
     # `C++` has no other parts than `c`, which is another word.
@@ -142,12 +143,21 @@ def _prefix(word: str) -> _Found | None:
         return None
     unit = found[0]
     if len(unit.words) > 1:
-        pattern: Pattern = (_phrase(unit.words, is_prefix=True),)
+        pattern: Pattern = tuple(_phrase(words, is_prefix=True) for words in _spellings(unit))
         return _Found(pattern, unit.surface, exact=False, is_stop=False)
     begun = Phrase((unit.surface,), is_prefix=True)
     stemmed = stem(unit.surface)
     pattern = (begun,) if stemmed.startswith(unit.surface) else (begun, Phrase((stemmed,)))
     return _Found(pattern, unit.surface, exact=False, is_stop=False)
+
+
+def _spellings(unit: Unit) -> Iterator[tuple[str, ...]]:
+    """The unit's words; of a version also those with the `v` that it lacks or without the one that it has."""
+    if unit.words:
+        yield unit.words
+    if _VERSION.match(unit.surface):
+        first, *rest = unit.words
+        yield (first[1:] if first.startswith("v") else f"v{first}", *rest)
 
 
 def _phrase(words: Sequence[str], *, is_prefix: bool = False) -> Phrase:

@@ -25,7 +25,8 @@ leaves room for it in any window that the program is of use with."""
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a session is reviewed: the last turn covered, and the last turn at which a review was tried."""
+    """How far a session is reviewed: the last turn covered, and the last turn at which a review was tried,
+    which may be one of the session that followed."""
 
     reviewed: int = 0
     tried: int = 0
@@ -57,10 +58,22 @@ class Stretch:
     turn: int
 
 
-def ended_before(connection: Connection, session_id: int, since_ms: int) -> tuple[Stretch, ...]:
-    """The conversations of the same chat that ended since then and have turns nobody tried to review, newest
-    first, a few at most."""
+def ended_before(
+    connection: Connection, session_id: int, turn_id: int, since_ms: int, again_after: int
+) -> tuple[Stretch, ...]:
+    """The conversations of the same chat that ended since then and have turns not reviewed, newest first, a
+    few at most. One that was tried since it ended is left alone for so many turns of this session."""
     here = sessions.load(connection, session_id)
+
+    def is_left(public_id: str, last_turn: int) -> bool:
+        mark = load_mark(connection, public_id)
+        if mark.reviewed >= last_turn:
+            return False
+        return (
+            mark.tried <= last_turn
+            or _count_turns(connection, session_id, mark.tried, turn_id) >= again_after
+        )
+
     query = (
         select(session.c.id, session.c.public_id, func.max(turn.c.id).label("turn_id"))
         .join(turn, turn.c.session_id == session.c.id)
@@ -80,22 +93,30 @@ def ended_before(connection: Connection, session_id: int, since_ms: int) -> tupl
     return tuple(
         Stretch(row.id, row.public_id, row.turn_id)
         for row in connection.execute(query)
-        if load_mark(connection, row.public_id).tried < row.turn_id
+        if is_left(row.public_id, row.turn_id)
     )
 
 
 def find_due(
-    connection: Connection, scope: Scope, session_id: int, turn_id: int, every: int, rounds: int = 0
+    connection: Connection,
+    scope: Scope,
+    session_id: int,
+    turn_id: int,
+    every: int,
+    rounds: int = 0,
+    *,
+    ended: bool = False,
 ) -> Due | None:
     """The session's review up to a turn that has ended, if `every` turns passed since the last one was tried
     and since the last memory write in the session, or `rounds` steps with tools since the last one of skills;
-    0 is never. None for a private session, for one whose prompt has to be made anew (a fact in it was
-    forgotten), and when nothing is new."""
+    0 is never. In a session that is over, turns count since the last review that came to its end. None for a
+    private session, for one whose prompt has to be made anew (a fact in it was forgotten), and when nothing
+    is new."""
     found = sessions.load(connection, session_id)
     if found.private or not found.prompt:
         return None
     mark = load_mark(connection, found.public_id)
-    after = max(mark.tried, _last_write(connection, scope, found.public_id))
+    after = max(mark.reviewed if ended else mark.tried, _last_write(connection, scope, found.public_id))
     memory = every > 0 and _count_turns(connection, session_id, after, turn_id) >= every
     worked_since = skill_reviews.find_due(connection, session_id, found.public_id, turn_id, rounds)
     if not memory and worked_since is None:

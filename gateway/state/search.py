@@ -29,6 +29,7 @@ from trunkline.gateway.state.candidates import collect, leave_out, reach_of
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.dates import YEAR_ONLY, Day, asks_for_recent, named_days
 from trunkline.gateway.state.fulltext import Reach
+from trunkline.gateway.state.index_probe import is_blind
 from trunkline.gateway.state.messages import index_is_degraded, mark_degraded, streams_of
 from trunkline.gateway.state.query import Query, parse
 from trunkline.gateway.state.ranking import SessionScore, Windows
@@ -148,6 +149,8 @@ def search(
     days = named_days(query.text, datetime.now(zone).date())
     asked = parse(query.text)
     windows = collect(connection, asked, reach, corpus)
+    if not windows.hits:
+        degraded = degraded or is_blind(connection, reach)
     leave_out(connection, windows, asked, reach, query)
     found, relaxed = _narrow(windows.sessions(_day_bonus(windows, days, zone)), asked)
     whole = query.since is None and query.until is None and query.platform is None

@@ -3,6 +3,7 @@
 Everything takes the streams of a scope; a session outside of them reads like one that does not exist.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, bindparam, func, literal, or_, select, union_all
 
 from trunkline.agent.ports import SessionCard, SessionView, TranscriptLine
+from trunkline.agent.stream_text import FROM
 from trunkline.gateway.state.analyser import fold, storable
 from trunkline.gateway.state.messages import VISIBLE
 from trunkline.gateway.state.schema import account, message, person, session
@@ -21,6 +23,9 @@ TOOL_LINE_CHARS = 600
 CALL_CHARS = 300
 PAGE_MESSAGES = 400
 MAX_WINDOW = 100
+
+# Nobody but the house writes such a line.
+_NUMBERED = re.compile(rf'^{FROM}(?:[^"\\\n]|\\.)*" (#\d+)⟧$', re.MULTILINE)
 
 # How far `context` looks around a match, in messages.
 CONTEXT_REACH = 400
@@ -183,12 +188,14 @@ def line(
 
 
 def author_of(row: Row[Any]) -> str:
-    """Whose words a message is, by the name that is shown."""
+    """Whose words a message is, by the name that is shown; with the number that told namesakes apart."""
     if row.role == "tool":
         return row.tool_name or "tool"
     if row.role == "assistant":
         return row.label or "assistant"
-    return row.label or row.name or "user"
+    name = row.label or row.name or "user"
+    numbered = _NUMBERED.search(row.sent or "")
+    return f"{name} {numbered[1]}" if numbered is not None else name
 
 
 def excerpt(text: str, surfaces: Sequence[str], max_chars: int) -> str:

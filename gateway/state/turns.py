@@ -13,7 +13,7 @@ from trunkline.gateway.clock import now_ms
 from trunkline.gateway.state import files
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.messages import NewMessage, add_message, message_of
-from trunkline.gateway.state.schema import message, session, step, turn, usage
+from trunkline.gateway.state.schema import message, session, step, stream, turn, usage
 from trunkline.gateway.state.usage import cost_micros
 
 
@@ -134,6 +134,19 @@ def add_usage(
             cost_micros=session.c.cost_micros + sum(costs),
         )
     )
+
+
+def add_usage_beside(connection: Connection, turn_id: int, spent: Spent, stamp_ms: int) -> None:
+    """Counts a call that a tool made for a turn. One that is gone meanwhile has nobody to pay."""
+    row = connection.execute(
+        select(turn.c.attempt, turn.c.session_id, turn.c.account_id, session.c.stream_id, stream.c.room_id)
+        .join(session, turn.c.session_id == session.c.id)
+        .join(stream, stream.c.id == session.c.stream_id)
+        .where(turn.c.id == turn_id)
+    ).first()
+    if row is not None:
+        of = TurnRow(TurnKey(turn_id, row.attempt), row.session_id, row.stream_id, AccountId(row.account_id))
+        add_usage(connection, of, (spent,), row.room_id, stamp_ms)
 
 
 TakeIn = Callable[[Connection, int], tuple[UserMessage, ...]]

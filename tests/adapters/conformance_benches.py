@@ -125,7 +125,11 @@ class TelegramBench(AdapterBench):
 
     async def shown(self, to: ChatRef) -> Sequence[Shown]:
         return [
-            Shown(one.text, tuple(label for label, _ in one.buttons))
+            Shown(
+                one.text,
+                tuple(label for label, _ in one.buttons),
+                re.search(r"(?<!\w)@\w{2}", one.text) is not None,
+            )
             for one in self.emulator.sent(int(to.chat))
         ]
 

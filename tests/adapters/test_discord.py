@@ -11,8 +11,11 @@ from tests.emulators.base import Fault
 from tests.emulators.discord import DiscordEmulator, rate_limited
 from tests.emulators.discord_live import Live, live_adapter, outbound
 from trunkline.adapters.base import (
+    AttachmentKind,
+    Button,
     ChatRef,
     Chunk,
+    OutboundFile,
     RateLimited,
     Rejected,
     Unavailable,
@@ -117,6 +120,34 @@ async def test_only_the_asker_can_be_pinged(live: Live) -> None:
     assert [message.pings for message in live.emulator.sent(channel)] == [(), ("77",), ()]
     bodies = [call.arguments["body"] for call in live.emulator.calls if "message" in call.method]
     assert all(body["allowed_mentions"]["parse"] == [] for body in bodies)
+
+
+async def test_by_no_way_of_sending_does_a_text_call_everybody(live: Live) -> None:
+    """DC-05.1: a thread, the answers to an interaction, an edit of one, a file, a button's message."""
+    channel = live.emulator.general
+    words = f"@everyone @here <@78> <@&{live.emulator.world.bot_role}>"
+    thread = await live.emulator.create_thread(channel, "77", "plans")
+    await live.emulator.slash("77", "search", "boats", channel=channel)
+    asked = (await live.nth(1)).interaction
+    shown = outbound(words, ChatRef(channel))
+    file = OutboundFile(AttachmentKind.DOCUMENT, "@everyone.txt", "text/plain", "0" * 64, b"x")
+
+    for place, more in (
+        (ChatRef(channel, thread), {}),
+        (ChatRef(channel), {"file": file, "chunk": Chunk("")}),
+        (ChatRef(channel), {"buttons": (Button("retry", "@everyone", "7"),)}),
+        (ChatRef(channel, None, asked), {"ephemeral": True}),
+        (ChatRef(channel, None, asked), {"ephemeral": True}),
+    ):
+        sent = await live.adapter.send(replace(shown, to=place, **more))  # type: ignore[arg-type]
+    await live.adapter.edit(sent.message_id, replace(shown, to=place, ephemeral=True))
+
+    assert len(live.emulator.sent(channel)) == 4
+    assert [one.pings for one in (*live.emulator.sent(channel), *live.emulator.sent(thread))] == [()] * 5
+    bodies = [call.arguments.get("body") for call in live.emulator.calls]
+    said = [body for body in bodies if isinstance(body, dict) and words in str(body.get("content"))]
+    assert len(said) == 5
+    assert all(body["allowed_mentions"]["parse"] == [] for body in said)
 
 
 async def test_links_get_no_preview_and_quiet_means_silent(live: Live) -> None:

@@ -84,6 +84,16 @@ async def test_commands_beyond_the_limit_work_as_text(emulator: DiscordEmulator)
     assert (said.kind, said.command) == (InboundKind.COMMAND, "c129")
 
 
+async def test_names_that_discord_does_not_take_work_as_text(emulator: DiscordEmulator) -> None:
+    good, bad = ("help", "weekly-report", "周报"), ("x" * 33, "க்ஷ", "Loud")
+    async with live_adapter(emulator, [CommandSpec(name, "one", "<words>") for name in good + bad]) as live:
+        await emulator.wait_for(lambda: names(emulator) == set(good))
+        await emulator.direct_message("77", f"/{bad[0]} now")
+        said = await live.nth(1)
+
+    assert (said.kind, said.command, said.text) == (InboundKind.COMMAND, bad[0], "now")
+
+
 async def test_a_menu_that_fails_stops_nothing(emulator: DiscordEmulator) -> None:
     emulator.fail_next("get_commands", Fault(status=403, body={"message": "no", "code": 50001}))
     async with live_adapter(emulator) as live:

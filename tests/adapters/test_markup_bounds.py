@@ -67,6 +67,8 @@ BOMBS: dict[str, Callable[[int], str]] = {
     "one long address": lambda n: "https://e.test/" + "a" * n,
     "addresses": lambda n: repeated("https://e.test/a ", n),
     "mass mentions": lambda n: repeated("@everyone ", n),
+    "code and names": lambda n: repeated("`c` @bob ", n),
+    "names in an address": lambda n: "https://e.test/" + repeated("@bob/", n),
 }
 DRAWN: dict[str, Callable[[str], object]] = {
     "telegram": partial(render_telegram, limit_units=LIMIT),

@@ -25,7 +25,7 @@ from trunkline.adapters.base import Chunk, Entity
 from trunkline.adapters.markup.discord import render_discord
 from trunkline.adapters.markup.plain import render_plain
 from trunkline.adapters.markup.slack import render_slack
-from trunkline.adapters.markup.telegram import render_telegram
+from trunkline.adapters.markup.telegram import calling_nobody, render_telegram
 
 
 def texts(chunks: tuple[Chunk, ...]) -> list[str]:
@@ -132,7 +132,8 @@ def test_no_cell_of_a_table_is_lost(
     cells: list[list[str]],
     limit: int,
 ) -> None:
-    rows = [[re.sub(r"[^\w ]|_", "", cell) for cell in row] for row in cells]
+    # Without what stands for a backtick on Slack, too.
+    rows = [[re.sub(r"[^\w ]|[_\u02cb]", "", cell) for cell in row] for row in cells]
     markdown = "| x | y | z |\n|---|---|---|\n" + "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
     shown = squeezed(read(render(markdown, limit)).text)
@@ -180,6 +181,11 @@ _TELEGRAM_NAME = re.compile(r"(?<!\w)@\w{2,}")
         "> @bob",
         "- @bob\n- @cy",
         "/@bob",
+        "@`bob`",
+        "`@`bob",
+        "e.test/@bob/1",
+        "http://localhost/@bob",
+        "e.test,https://e_e.test/@bob",
     ],
 )
 def test_a_name_in_an_answer_on_telegram_notifies_nobody_and_styles_stay_where_they_were(
@@ -208,7 +214,8 @@ def _styled(chunk: Chunk, entity: Entity) -> str:
         "`@bob`",
         "```\n@bob\n```",
         "https://e.test/@bob",
-        "e.test/@bob/1",
+        "see (https://e.test:8443/a?b=c#d/@bob/@cy) there",
+        "https://t.me/bob, t.me/bob",
         "a @ b",
         "at 5 @",
     ],
@@ -216,6 +223,53 @@ def _styled(chunk: Chunk, entity: Entity) -> str:
 def test_what_is_no_name_stays_as_it_is_on_telegram(markdown: str) -> None:
     (chunk,) = render_telegram(markdown)
     assert "\u200b" not in chunk.text
+
+
+names = st.sampled_from(["bob_smith", "Gif", "b0b", "é", "a b", "", "x.com", "`ana_lee`", "*cy_young*"])
+called = st.builds(
+    "{}{}@{}{}".format,
+    st.sampled_from(["", " ", "(", "/", "x", "é", ".", "-", "/go", "`", "**", "#", "@", "中", "\u200d"]),
+    st.sampled_from(
+        [
+            *("", "", "", "https://e.test/", "http://e.com/a?b=", "HTTPS://e.com/", "https://e.com:80/"),
+            *("e.com/", "http://localhost/", "https://e_e.com/", "e.comhttps://e.com/", 'https://e.com/"/'),
+            *("tg://", "mailto:", "ana", "https://e.c", "https://e.com/é/", "https://ana@e.com/", "http"),
+        ]
+    ),
+    names,
+    st.sampled_from(["", " ", "`", "**", "@", ".", "/", ")", "\n", "\n\n"]),
+)
+calling = st.one_of(
+    st.lists(called, min_size=1, max_size=12).map("".join),
+    any_markdown.map(lambda text: text.replace("a", "@bob_smith").replace("1", "@")),
+)
+
+
+@thorough
+@given(markdown=calling, limit=limits)
+def test_telegrams_own_library_finds_nobody_to_notify_in_any_markdown(markdown: str, limit: int) -> None:
+    """Code and addresses keep their signs: what overlaps those is no call."""
+    for chunk in render_telegram(markdown, limit):
+        request = {"@type": "getTextEntities", "text": chunk.text}
+        found = json.loads(td_execute(json.dumps(request).encode()) or b"{}")["entities"]
+        code = [one for one in chunk.entities if one.kind in ("code", "pre")]
+        called = [
+            one
+            for one in found
+            if one["type"]["@type"] == "textEntityTypeMention"
+            and not any(
+                one["offset"] < span.offset + span.length and span.offset < one["offset"] + one["length"]
+                for span in code
+            )
+        ]
+
+        assert not [one for one in called if _name(chunk, one["offset"])[1:2].isalpha()], chunk.text
+        assert calling_nobody(chunk) == chunk
+
+
+def _name(chunk: Chunk, offset: int) -> str:
+    """What stands from there on; no name of anybody begins with a digit."""
+    return chunk.text.encode("utf-16-le")[2 * offset :].decode("utf-16-le")
 
 
 def test_telegram_messages_hold_at_most_100_entities() -> None:
@@ -313,7 +367,7 @@ def test_nothing_the_model_writes_is_a_mention_on_discord(mention: str) -> None:
 @given(markdown=any_markdown, limit=limits)
 def test_no_mention_of_any_markdown_reaches_discord_outside_code(markdown: str, limit: int) -> None:
     for text in texts(render_discord(markdown.replace("a", "@everyone").replace("b", "<@&1>"), limit)):
-        without_code = re.sub(r"\\.|(`+)[^`](?:.*?[^`])?\1(?!`)", "", text, flags=re.DOTALL)
+        without_code = re.sub(r"\\.|(`+)[^`](?:.*?[^`])??\1(?!`)", "", text, flags=re.DOTALL)
 
         assert not re.search(r"@everyone|@here|<@!?&?\d+>|<#\d+>", without_code)
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.adapters.telegram_house import ANN, Inbox, adapter_for, running
+from tests.adapters.test_telegram_media import POLL
 from tests.emulators.discord import DiscordEmulator, embed
 from tests.emulators.discord_live import Live, live_adapter
 from tests.emulators.slack_bench import Bench, emulated
@@ -102,21 +103,8 @@ async def test_a_moving_sticker_a_picture_as_a_file_and_a_forwarded_poll_say_wha
     moving["sticker"] |= {"is_animated": True}
     await telegram.direct_message(ANN, media=moving)
     await telegram.direct_message(ANN, media=telegram.document(PNG, "sea.png", "image/png"))
-    option = {"persistent_id": "1", "text": "rum", "voter_count": 0}
-    poll = {
-        "id": "1",
-        "question": "What to drink?",
-        "options": [option, {**option, "persistent_id": "2", "text": "tea"}],
-        "total_voter_count": 0,
-        "is_closed": False,
-        "is_anonymous": True,
-        "type": "regular",
-        "allows_multiple_answers": False,
-        "allows_revoting": False,
-        "members_only": False,
-    }
     origin = {"type": "hidden_user", "date": telegram.now(), "sender_user_name": "Zoe"}
-    await telegram.direct_message(ANN, media={"poll": poll}, forward_origin=origin)
+    await telegram.direct_message(ANN, media={"poll": POLL}, forward_origin=origin)
     sticker, picture, forwarded = await heard.count(3)
 
     assert (sticker.text, sticker.attachments) == ("[sticker 🦀]", ())

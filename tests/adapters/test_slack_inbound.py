@@ -131,6 +131,16 @@ async def test_a_link_card_is_no_edit(bench: Bench) -> None:
     assert [message.kind for message in bench.inbox.messages] == [InboundKind.MESSAGE]
 
 
+async def test_a_change_that_leaves_the_words_as_they_were_is_no_edit(bench: Bench) -> None:
+    """SL-10.1."""
+    ts = await bench.slack.direct_message("U1", "tea")
+    await bench.slack.message_changed("D1", ts, "tea")
+
+    await bench.slack.all_acked()
+    assert len(bench.slack.socket.deliveries) == 2
+    assert [message.kind for message in bench.inbox.messages] == [InboundKind.MESSAGE]
+
+
 async def test_an_edit_names_its_message_and_has_a_version_of_its_own(bench: Bench) -> None:
     ts = await bench.slack.direct_message("U1", "tea")
     await bench.slack.message_changed("D1", ts, "coffee")

@@ -20,6 +20,7 @@ from trunkline.adapters.base import (
     Chunk,
     CommandSpec,
     Entity,
+    OutboundFile,
     OutboundMessage,
     RateLimited,
     Rejected,
@@ -189,6 +190,28 @@ async def test_a_long_menu_is_cut_to_what_telegram_takes(telegram: TelegramEmula
     assert max(len(entry.description) for entry in menu) == 40
     assert len(telegram.commands) == len(menu)
     assert sum(len(str(command).encode()) for command in telegram.commands) < MENU_BYTES
+
+
+async def test_a_chat_has_a_menu_of_its_own_while_there_is_more_to_show(
+    telegram: TelegramEmulator, inbox: Inbox
+) -> None:
+    telegram.private_chat(ANN)
+    more = (CommandSpec("weekly-report", "Writes it", "<words>"), CommandSpec("周报", "写周报", "<words>"))
+    specs = (CommandSpec("stop", "End it", translations=(("zh", "停止"),)),)
+    async with running(adapter_for(telegram, commands=specs), inbox, telegram) as adapter:
+        await adapter.show_commands(str(ANN), more)
+        shown = {place: menu for place, menu in telegram.menus.items() if place[0] == str(ANN)}
+        await adapter.show_commands(str(ANN), more[1:])
+        left = [place for place in telegram.menus if place[0] == str(ANN)]
+        telegram.fail_next("getMyCommands", Fault(status=500))
+        with pytest.raises(AdapterError):
+            await adapter.show_commands(str(ANN), more)
+
+    assert {place: [entry["command"] for entry in menu] for place, menu in shown.items()} == {
+        (str(ANN), ""): ["stop", "weekly_report"],
+        (str(ANN), "zh"): ["stop", "weekly_report"],
+    }
+    assert left == []
 
 
 # buttons and reactions
@@ -362,6 +385,20 @@ async def test_each_topic_gets_its_own_messages_and_typing(
     assert [call.arguments["message_thread_id"] for call in actions] == [11, 12]
 
 
+async def test_files_and_albums_stay_in_their_topic(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    """TG-10.1."""
+    telegram.group(FORUM, topics=(11, 12))
+    list_file = OutboundFile(AttachmentKind.DOCUMENT, "list.txt", "text/plain", "0" * 64, b"x")
+    picture = OutboundFile(AttachmentKind.IMAGE, "a.png", "image/png", "0" * 64, b"\x89PNG\r\n\x1a\n")
+
+    await adapter.send(to(FORUM, "", thread=11, file=list_file))
+    await adapter.send(to(FORUM, "", thread=12, file=picture, album=(picture,)))
+
+    assert [shown.thread for shown in telegram.sent(FORUM)] == [11, 12, 12]
+
+
 async def test_the_general_topic_is_the_chat_itself(
     adapter: TelegramAdapter, telegram: TelegramEmulator
 ) -> None:
@@ -463,6 +500,24 @@ async def test_styles_telegram_can_not_read_cost_the_styles_and_not_the_text(
 
     assert [(shown.text, shown.entities) for shown in telegram.sent(ANN)] == [("abc", ())]
     assert len(telegram.calls_of("sendMessage")) == 2
+
+
+async def test_no_sentence_of_the_house_and_no_text_without_its_styles_calls_anybody(
+    adapter: TelegramAdapter, telegram: TelegramEmulator
+) -> None:
+    telegram.private_chat(ANN)
+
+    sent = await adapter.send(to(ANN, "The file @harbour_master.txt could not be sent."))
+    await adapter.edit(sent.message_id, to(ANN, "The file @harbour_master.md could not be sent."))
+    await adapter.send(to(ANN, "ask @harbour", entities=(Entity("code", 4, 8), Entity("bold", 0, 99))))
+
+    assert [text.replace("\u200b", "") for text in telegram.texts(ANN)] == [
+        "The file @harbour_master.md could not be sent.",
+        "ask @harbour",
+    ]
+    said = [*telegram.calls_of("sendMessage"), *telegram.calls_of("editMessageText")]
+    called = [call.arguments["text"] for call in said if "@h" in call.arguments["text"]]
+    assert called == ["ask @harbour"]  # as code, and refused
 
 
 @pytest.mark.parametrize(

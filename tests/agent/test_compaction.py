@@ -1,5 +1,6 @@
 """What is kept whole, how a record is folded into a note, and what a note may hold."""
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 
 import pytest
@@ -82,6 +83,28 @@ async def test_a_long_record_is_folded_part_by_part_into_what_was_known() -> Non
     assert "line 3" in scribe.asked[1]
     assert "line 1" not in scribe.asked[1]
     assert sum((call.usage for call in done.usage), Usage()) == Usage(30, 0, 15)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "## Facts\n" + "- Ana keeps the third key of the lighthouse in the blue bowl.\n" * 30,
+        "## 事实\n" + "- 安娜把灯塔的第三把钥匙放在蓝色的碗里，周四之前要还给看守人。\n" * 20,
+    ],
+    ids=["english", "chinese"],
+)
+async def test_a_new_note_has_room_for_all_of_the_one_before(before: str) -> None:
+    scribe = Scribe(NOTE)
+
+    await fold(scribe, ["Ana: hello"], before=before)
+
+    room = re.search(r"Use (\d+) words at most, or (\d+) characters", scribe.requests[0].system)
+    assert room is not None
+    words, characters = map(int, room.groups())
+    assert characters == 2 * words
+    assert 0.7 * estimate_text(before) < words < estimate_text(before)
+    assert scribe.requests[0].max_tokens is not None
+    assert scribe.requests[0].max_tokens > 1.5 * estimate_text(before)
 
 
 async def test_a_part_that_is_too_long_is_halved() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trunkline.agent.memory.credentials import find_credentials, mask_credentials
 from trunkline.agent.memory.needles import MOST_IN_A_PIECE, PIECE_CHARS, Needles
-from trunkline.agent.memory.plain_text import LONG_LIGATURES, compatible, single_spaced
+from trunkline.agent.memory.plain_text import LONG_LIGATURES, MAX_KINDS, SETTLED, compatible, single_spaced
 from trunkline.agent.memory.scan import clean_invisible, find_threats, refusal, scan
 from trunkline.agent.memory.threat_rules import Category, Severity
 
@@ -219,6 +219,31 @@ def test_words_spelt_letter_by_letter_are_read_in_every_script(text: str) -> Non
     assert scan(text) is not None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "👩🏽\u200d💻 می\u200cخواهم ❤\ufe0f and rye",
+        "क्\u200dष ها\u200cی",
+    ],
+)
+def test_joiners_where_scripts_and_emoji_need_them_hide_nothing(text: str) -> None:
+    assert scan(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "❤\ufe0f\ufe0f",
+        "ا\u200c\u200d\u200c\u200dا",
+        "li\u200dkes",
+        "li\u200c\u200dkes",
+        "می\u200cخواهم a\u200cb",
+    ],
+)
+def test_joiners_where_none_is_needed_are_hidden_text(text: str) -> None:
+    assert {finding.category for finding in find_threats(text)} == {Category.HIDDEN_TEXT}
+
+
 def test_letters_that_stand_apart_are_no_threat() -> None:
     assert scan("Grades: a b c d e. 我 喜 欢 喝 茶. 1 2 3 4 5. U.S.A. and v1.2.3") is None
 
@@ -267,6 +292,37 @@ def test_a_text_is_brought_into_its_compatible_form_as_unicode_says(text: str) -
 
     assert compatible(text) == unicodedata.normalize("NFKC", text)
     assert single_spaced(text) == " ".join(text.split())
+
+
+@given(
+    st.text(
+        alphabet="aeqé…，ﬁ①\u0301\u0323\u0304한하\u11a8か\u3099ﾊﾞ用Яв\u0306क\u093c\U0001d400 \n", max_size=60
+    ),
+    st.text(alphabet="é…，ﬁ①e\u0301か\u3099 a用", max_size=60),
+)
+def test_characters_that_compose_are_brought_there_too_be_they_few_or_many(one: str, other: str) -> None:
+    text = one + " a word of plain text " + other
+
+    assert compatible(text) == unicodedata.normalize("NFKC", text)
+
+
+def test_few_kinds_and_one_more_come_to_the_same_form() -> None:
+    odd = [chr(0x2460 + number) for number in range(MAX_KINDS + 1)]  # circled digits
+
+    for count in (1, MAX_KINDS - 1, MAX_KINDS, MAX_KINDS + 1):
+        text = "tea ".join(odd[:count]) * 2 + "e\u0301"
+        assert compatible(text) == unicodedata.normalize("NFKC", text)
+
+
+def test_a_settled_character_is_its_own_form_and_joins_nothing_before_it() -> None:
+    settled = re.compile(f"[{SETTLED}]+")
+    every = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
+
+    for run in settled.findall(every):
+        for around in ("", "e", "한", "か", "\u1100"):
+            text = around + around.join(run) if around else run
+            assert unicodedata.normalize("NFKC", text) == text
+            assert not any(map(unicodedata.combining, run))
 
 
 def test_every_mark_is_known_as_one_that_may_follow_a_base() -> None:

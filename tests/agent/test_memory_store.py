@@ -2,6 +2,7 @@ import asyncio
 import multiprocessing
 import os
 import random
+import resource
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -425,7 +426,7 @@ async def test_a_cancelled_write_is_whole_and_its_row_settled(tmp_path: Path) ->
 
     journal = SlowJournal()
     store = FileMemoryStore(tmp_path, MemoryLimits(), journal)
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         write = group.create_task(add(store, "likes tea"))
         await journal.begun.wait()
         write.cancel()
@@ -438,8 +439,8 @@ async def test_a_cancelled_write_is_whole_and_its_row_settled(tmp_path: Path) ->
 
 
 async def test_many_writers_in_one_loop_lose_nothing(tmp_path: Path) -> None:
-    first = FileMemoryStore(tmp_path, MemoryLimits(), ListJournal())
-    second = FileMemoryStore(tmp_path, MemoryLimits(), ListJournal())
+    first = FileMemoryStore(tmp_path, MemoryLimits(), ListJournal(), lock_timeout_s=60)
+    second = FileMemoryStore(tmp_path, MemoryLimits(), ListJournal(), lock_timeout_s=60)
 
     async with asyncio.TaskGroup() as group:
         for number in range(20):
@@ -520,12 +521,10 @@ def test_processes_that_race_lose_no_update_and_never_pass_the_limit(tmp_path: P
     for process in processes:
         process.start()
     path = tmp_path / "memories/ana/USER.md"
-    while any(process.is_alive() for process in processes):
+    while alive := [process for process in processes if process.is_alive()]:
         if path.exists():
             assert count_chars(parse_entries(path.read_text("utf-8")).entries) <= RACE_LIMITS.user_chars
-        processes[0].join(0.02)
-    for process in processes:
-        process.join(90)
+        alive[0].join(0.02)
 
     assert [process.exitcode for process in processes] == [0] * PROCESSES
     expected = {f"fact w{w}-{n}. reworded" for w in range(PROCESSES) for n in range(0, ROUNDS, 2)}
@@ -565,6 +564,55 @@ def test_a_process_killed_while_writing_leaves_the_old_or_the_new_text(tmp_path:
         assert isinstance(asyncio.run(add(store, "after the crash")), Written)
 
 
+SMALL_BYTES = 100
+
+
+def _write_too_much(home: str, killed: bool) -> None:
+    """Writes more than files may grow to: the system ends the process within the write, or fails it."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL if killed else signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL_BYTES, SMALL_BYTES))
+    journal = ListJournal()
+    outcome = asyncio.run(add(FileMemoryStore(Path(home), MemoryLimits(), journal), "b" * SMALL_BYTES * 3))
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.WRITE_FAILED
+    assert "nothing new was saved" in outcome.error
+    assert journal.states == ["abandoned"]
+
+
+@pytest.mark.parametrize("killed", [True, False], ids=["killed within the write", "no room left"])
+async def test_a_write_that_ends_half_way_leaves_the_old_text(
+    killed: bool, store: FileMemoryStore, tmp_path: Path
+) -> None:
+    """MEM-02.1."""
+    await add(store, "likes tea")
+    process = multiprocessing.get_context("spawn").Process(
+        target=_write_too_much, args=(str(tmp_path), killed)
+    )
+    process.start()
+    await asyncio.to_thread(process.join)
+
+    half = tmp_path / "memories/ana/USER.md.tmp"
+    assert process.exitcode == (-signal.SIGXFSZ if killed else 0)
+    assert half.exists() is killed
+    assert (await store.read(ANA)).user == ("likes tea",)
+    assert isinstance(await add(store, "lives in Ghent"), Written)
+    assert (await store.read(ANA)).user == ("likes tea", "lives in Ghent")
+    assert not half.exists()
+
+
+async def test_a_whole_temporary_file_left_by_a_crash_is_not_taken_for_the_store(
+    store: FileMemoryStore, tmp_path: Path
+) -> None:
+    """MEM-02.1: killed after the new text was written and before it was put in place."""
+    await add(store, "likes tea")
+    (tmp_path / "memories/ana/USER.md.tmp").write_text("likes coffee\n§\n", "utf-8")
+
+    assert (await store.read(ANA)).user == ("likes tea",)
+    await add(store, "lives in Ghent")
+    assert (await store.read(ANA)).user == ("likes tea", "lives in Ghent")
+
+
 async def test_a_link_to_a_file_kept_elsewhere_stays_a_link(store: FileMemoryStore, tmp_path: Path) -> None:
     elsewhere = tmp_path / "notes.md"
     elsewhere.write_text("Likes tea.\n§\n")
@@ -583,6 +631,6 @@ async def test_a_pipe_in_place_of_a_file_is_unreadable_and_holds_nobody_up(store
     path.parent.mkdir(parents=True)
     os.mkfifo(path)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert (await store.read(ANA)).unreadable == ("user",)
         assert failed(await add(store, "Likes rye.")).kind is FailureKind.UNREADABLE

@@ -468,6 +468,21 @@ async def test_ids_that_are_refused_are_shortened_once(server: OpenAIEmulator, m
     assert len(answered["tool_call_id"]) == 9
 
 
+async def test_ids_that_stay_refused_are_sent_once_more_and_no_more(
+    server: OpenAIEmulator, model: OpenAIModel
+) -> None:
+    """LLM-04.4."""
+    refusal = Reply(status=400, error="Duplicate value for 'tool_call_id' of call_1 in message[3]")
+    server.then(refusal, refusal, refusal)
+    call = ToolCall("call_1", "note", '{"text": "x"}')
+    history = (said("hi"), AssistantMessage("", (call,)), ToolMessage(call.id, "note", "done"))
+
+    assert (await failed(model, ask(*history))).kind is FailureKind.BAD_REQUEST
+    assert len(server.requests) == 2
+    assert (await failed(model, ask(*history))).kind is FailureKind.BAD_REQUEST
+    assert len(server.requests) == 3, "what was tried once is not tried again"
+
+
 async def test_the_token_limit_goes_under_the_name_the_endpoint_knows(
     server: OpenAIEmulator, model: OpenAIModel
 ) -> None:

@@ -7,14 +7,17 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from tests.agent.test_openai_client import NOTE, a_model, ask, done, events_of, failed, said
+from tests.emulators.base import Emulator
 from tests.emulators.openai import OpenAIEmulator, Reply, ToolUse
 from trunkline.agent.history import mend
 from trunkline.agent.messages import Usage
 from trunkline.agent.model import FailureKind, ModelDone, TextDelta
 from trunkline.agent.openai_client import OpenAIModel
-from trunkline.agent.openai_client_sdk import MOST_ANSWER_CHARS, Timeouts
+from trunkline.agent.openai_client_events import MOST_EVENT_BYTES
+from trunkline.agent.openai_client_sdk import MOST_ANSWER_CHARS, Endpoint, Timeouts
 from trunkline.agent.openai_client_window import limit_in
 from trunkline.agent.openai_client_wire import MOST_CALLS
 
@@ -70,6 +73,8 @@ END = choice({}, "stop")
         (choice({"content": "Hi"}), END, {"choices": [], "usage": {"prompt_tokens_details": []}}),
         (": at work\n\n", choice({"content": "Hi"}), ": at work\n\n", END),
         ("event: ping\ndata: {}\n\n", choice({"content": "Hi"}), END),
+        ("retry: 3000\n\n", choice({"content": "Hi"}), "event: ping\n\n", END),
+        ("id: 1\n\n", choice({"content": "Hi"}), "\n\n", "data:\n\n", "id: 2\nevent: ping\n\n", END),
         (
             choice({"content": "Hi"}),
             choice({"reasoning": "plan"}),
@@ -242,6 +247,7 @@ async def test_an_answer_without_end_is_cut_at_a_bound(
 @pytest.mark.parametrize(
     "raw",
     [
+        b'{"choices": [{"index": 0, "message": {"content": "Hi"',
         b'data: {"choices": [{"index": 0, "delta": {"content": "\xff\xfe"}}]}\n\ndata: [DONE]\n\n',
         b"data: \xc3\x28\n\n",
         b"data: null\n\ndata: [DONE]\n\n",
@@ -261,6 +267,82 @@ async def test_what_is_no_answer_is_a_failure_and_no_crash(
 
     assert (await failed(model)).kind in (FailureKind.BROKEN_STREAM, FailureKind.DOWN)
     assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        b"data: " + b"x" * MOST_EVENT_BYTES,
+        b"data: 1\n" * (MOST_EVENT_BYTES // 8 + 1),
+        b"retry: 1\n\n" * (MOST_EVENT_BYTES // 10 + 1),
+        b'{"choices": "' + b"x" * MOST_EVENT_BYTES,
+    ],
+    ids=["a line", "lines", "events of nothing", "a whole answer"],
+)
+async def test_an_event_without_end_is_left_at_a_bound_and_not_asked_for_again(
+    server: OpenAIEmulator, model: OpenAIModel, flood: bytes
+) -> None:
+    kind = "application/json" if flood.startswith(b"{") else "text/event-stream"
+    server.then(Reply(raw=flood, content_type=kind, checked=False))
+
+    failure = await failed(model)
+
+    assert (failure.kind, failure.detail) == (FailureKind.BROKEN_STREAM, "an event without end")
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+async def test_a_whole_answer_in_many_lines_is_read_under_any_name(
+    server: OpenAIEmulator, model: OpenAIModel, kind: str
+) -> None:
+    whole = {"choices": [{"index": 0, "message": {"content": "Hi\nyou"}, "finish_reason": "stop"}]}
+    server.then(Reply(raw=f"\r\n{json.dumps(whole, indent=2)}\n", content_type=kind, checked=False))
+
+    assert (await done(model)).message.text == "Hi\nyou"
+
+
+async def test_a_stream_under_a_wrong_name_is_read_all_the_same(
+    server: OpenAIEmulator, model: OpenAIModel
+) -> None:
+    server.then(Reply(raw=stream(choice({"content": "Hi"}), END), content_type="application/json"))
+
+    assert (await done(model)).message.text == "Hi"
+
+
+async def test_an_error_in_place_of_an_answer_keeps_its_words(
+    server: OpenAIEmulator, model: OpenAIModel
+) -> None:
+    whole = '{"error": "the model is still loading"}'
+    server.then(*[Reply(raw=f"data: {whole}\n\n", checked=False)] * 3)
+    assert "still loading" in (await failed(model)).detail
+    server.then(*[Reply(raw=whole, checked=False)] * 3)
+
+    failure = await failed(model)
+
+    assert failure.kind is FailureKind.DOWN
+    assert "still loading" in failure.detail
+
+
+async def test_a_whole_answer_that_is_cut_on_the_way_is_asked_for_again() -> None:
+    async def cut(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "900"})
+        await response.prepare(request)
+        await response.write(b'{"choices": [')
+        tries.append(1)
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    tries: list[int] = []
+    other = Emulator()
+    other.app.router.add_post("/v1/chat/completions", cut)
+    async with other.running():
+        client = OpenAIModel(
+            "any", Endpoint(f"{other.url}/v1"), tool_calls="native", timeouts=Timeouts(back_off_s=0.01)
+        )
+        assert (await failed(client)).kind is FailureKind.BROKEN_STREAM
+        await client.aclose()
+    assert len(tries) == 3
 
 
 PAGE = "<!DOCTYPE html><html><head><title>Sign in to model hotspot</title></head><body>429</body></html>"

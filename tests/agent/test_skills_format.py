@@ -1,6 +1,7 @@
 """The open Agent Skills format: what loads, and what is refused with its reason."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,23 @@ def test_a_folder_made_for_another_assistant_loads_with_all_its_files(tmp_path: 
         "references/style.md",
         "scripts/sum.py",
     }
+
+
+@pytest.mark.parametrize(
+    ("package", "name"), [("typer", "typer"), ("playwright", "playwright-cli")], ids=["alone", "with files"]
+)
+def test_public_skills_that_come_with_other_packages_load(package: str, name: str) -> None:
+    where = find_spec(package)
+    assert where is not None
+    assert where.origin is not None
+    (told,) = (one for one in Path(where.origin).parent.rglob("SKILL.md") if one.parent.name == name)
+
+    found = read_folder(told.parent)
+    check_all_texts(told.parent, found)
+
+    assert found.head.name == name
+    assert found.head.description
+    assert (len(found.files) > 1) is (package == "playwright")
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ def test_everything_is_measured(words: Words, tmp_path: Path) -> None:
 
     assert {
         "p95_ms_question",
+        "p95_ms_kind",
         "p95_ms_rare",
         "p95_ms_common",
         "p95_ms_chinese",
@@ -59,4 +60,5 @@ def test_everything_is_measured(words: Words, tmp_path: Path) -> None:
         "file_ratio",
     } <= figures.keys()
     assert figures["file_ratio"] > 1
-    assert [figures[f"found_{kind}"] for kind in ("question", "rare", "common", "chinese")] == [1, 1, 1, 1]
+    kinds = ("question", "kind", "rare", "common", "chinese")
+    assert [figures[f"found_{kind}"] for kind in kinds] == [1, 1, 1, 1, 1]

@@ -146,6 +146,19 @@ async def test_a_picture_sent_while_a_tool_runs_is_what_the_model_sees_next(worl
     assert [len(pictures_of(request)) for request in world.model.requests] == [0, 1, 1]
 
 
+async def test_a_picture_that_joins_the_answer_of_a_model_that_sees_none_is_told_about(world: World) -> None:
+    world.model.sees = False
+    async with world.running(**STEERING):
+        async with during_a_tool(world, world.ana_on_telegram):
+            await world.telegram.direct_message(
+                ANA_TELEGRAM, "and this?", media=world.telegram.photo(PNG + b"2")
+            )
+            await eventually(lambda: _noted(world))
+        world.answer("Tea, and something.")
+        await world.telegram_shows("can't see pictures")
+    assert "and this?" in world.last_user(1)
+
+
 async def _noted(world: World) -> bool:
     with database(world) as state:
         return bool(await state.read(lambda c: c.exec_driver_sql("SELECT 1 FROM attachment").first()))
@@ -167,3 +180,53 @@ async def test_an_album_that_has_to_wait_goes_once_when_the_time_is_over(world: 
         await settled(world, 2)
     assert len([one for one in world.telegram.sent(ANA_TELEGRAM) if one.album]) == 2
     assert await outbox_rows(world) == [("file", "sent")]
+
+
+async def test_a_reaction_to_one_picture_of_an_album_reaches_the_model(world: World) -> None:
+    async with world.running():
+        world.answer("Kept.")
+        await asked_for(world, 3)
+        await world.ana_on_telegram("give me three")
+        await world.telegram.wait_for(lambda: len(world.telegram.sent(ANA_TELEGRAM)) == 5)
+        await settled(world, 2)
+        liked = world.telegram.sent(ANA_TELEGRAM)[3]
+        await world.telegram.react(ANA_TELEGRAM, ANA_TELEGRAM, liked.message_id, "👍")
+        world.answer("Glad you like it.")
+        await world.ana_on_telegram("that one")
+        await world.telegram_shows("Glad you like it.")
+    assert 'reacted with 👍 to the file "view-1.png" that you sent.' in world.last_user()
+
+
+async def test_an_album_on_its_way_when_the_program_dies_is_not_sent_again_and_the_person_hears_so(
+    world: World,
+) -> None:
+    async with world.running():
+        world.answer("Kept.")
+        await asked_for(world, 2)
+        world.telegram.fail_next("sendMediaGroup", Fault(delay_s=60, serve=True))
+        await world.ana_on_telegram("give me two")
+        await world.telegram.wait_for(lambda: world.telegram.calls_of("sendMediaGroup"))
+    async with world.running():
+        await world.telegram_shows("may not have arrived")
+        await settled(world, 2)
+    assert await outbox_rows(world) == [("file", "unknown")]
+    assert len(world.telegram.calls_of("sendMediaGroup")) == 1
+
+
+async def test_an_album_on_its_way_to_discord_when_the_program_dies_is_there_once(world: World) -> None:
+    async with world.running():
+        world.answer("Kept.")
+        await asked_for(world, 2)
+        world.discord.fail_next("create_message", Fault(serve=True))
+        world.discord.fail_next("create_message", Fault(delay_s=60, serve=True))
+        await world.ana_on_discord("give me two")
+        await world.discord.wait_for(lambda: len(world.discord.calls_of("create_message")) == 2)
+    async with world.running():
+        await eventually(lambda: _sent(world))
+        await settled(world, 2)
+    held = world.discord.world.messages[world.discord.direct_chat(world.ana_discord)]
+    assert [len(one["attachments"]) for one in held.values() if one["attachments"]] == [2]
+
+
+async def _sent(world: World) -> bool:
+    return await outbox_rows(world) == [("file", "sent")]

@@ -1,6 +1,8 @@
 """Second thoughts: edits, deletions, another try, and taking back, in the chat and in what is kept."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import pytest
 from sqlalchemy import select, update
@@ -8,6 +10,7 @@ from sqlalchemy import select, update
 from tests.e2e.test_steering import arrived, during_a_tool, mouth, shows
 from tests.e2e.world import ANA_SLACK, ANA_TELEGRAM, World
 from tests.emulators.openai import Reply
+from tests.emulators.slack import BOT_USER
 from tests.gateway.small_house import eventually
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.schema import inbox, message, outbox, session, turn
@@ -159,6 +162,43 @@ async def test_two_edits_within_one_second_both_count(world: World) -> None:
         await chat.edit(asked, "two")
         await chat.edit(asked, "three")
         await eventually(lambda: _said(world, "three"))
+
+
+async def test_an_edit_in_a_room_changes_the_transcript_and_nothing_in_the_chat(world: World) -> None:
+    """SL-10.2."""
+    slack = world.slack
+    slack.workspace.add_channel("C1", "channel", (ANA_SLACK,))
+    async with world.running(rooms={"slack/T0TEAM/C1": {}}):
+        world.answer("Hello.")
+        asked = await slack.channel_message("C1", ANA_SLACK, "one")
+        await slack.wait_for(lambda: slack.texts("C1", asked) == ["Hello."])
+        await settled(world, 1)
+        await slack.message_changed("C1", asked, f"<@{BOT_USER}> two")
+        await eventually(lambda: _said(world, "two"))
+        await settled(world, 1)
+
+    assert slack.texts("C1", asked) == ["Hello."]
+    assert len(world.model.requests) == 1
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+async def test_of_two_edits_at_the_same_moment_the_last_one_is_answered(world: World, platform: str) -> None:
+    def answer(body: Mapping[str, Any]) -> Reply:
+        return Reply(f"You said {str(body['messages'][-1]['content']).rpartition(chr(10))[2]}.", delay_s=0.2)
+
+    chat = Chat(world, platform)
+    async with world.running():
+        world.model.responder = answer
+        asked = await chat.ask("one")
+        await chat.shows("You said one.")
+        await settled(world, 1)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(chat.edit(asked, "two"))
+            group.create_task(chat.edit(asked, "three"))
+        await chat.reads("You said three.")
+        await settled(world, 2)
+
+    assert chat.texts == ["You said three."]
 
 
 async def test_an_edit_during_a_tool_is_told_to_the_model(world: World) -> None:

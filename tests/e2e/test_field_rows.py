@@ -1,13 +1,16 @@
 """Rows of research/field-issues.md told over the whole house, and their siblings on the other platforms."""
 
 import pytest
+from sqlalchemy import select
 
-from tests.e2e.test_amending import settled
+from tests.e2e.test_amending import database, settled
 from tests.e2e.test_steering import arrived
 from tests.e2e.world import ANA_SLACK, ANA_TELEGRAM, World
 from tests.emulators.base import Fault
 from tests.emulators.openai import Reply
-from tests.gateway.lanes import refusal
+from tests.gateway.lanes import flood, refusal
+from tests.gateway.small_house import eventually
+from trunkline.gateway.state.schema import outbox
 
 STYLED = "\n\n".join(f"# Part {number}\n\n" + f"word{number} " * 600 for number in range(3))
 BAD_KEY = Reply(status=401, error="bad key", code="invalid_api_key")
@@ -109,3 +112,29 @@ async def test_an_answer_that_nobody_confirmed_is_not_repeated_with_the_next(wor
     shown = world.telegram.texts(ANA_TELEGRAM)
     assert (shown.count("One."), shown.count("Two.")) == (1, 1)
     assert shown[-1] == "Two."
+
+
+async def test_an_answer_that_has_to_wait_outlives_the_process_and_nothing_is_sent_meanwhile(
+    world: World,
+) -> None:
+    """TG-05.3."""
+    telegram = world.telegram
+    telegram.fail_next("sendMessage", flood(4))
+    async with world.running():
+        world.answer("At last.")
+        await world.ana_on_telegram("hello")
+        await eventually(lambda: _is_put_off(world))
+    async with world.running():
+        await world.telegram_shows("At last.")
+        await settled(world, 1)
+
+    refused, sent = telegram.calls_of("sendMessage")
+    assert sent.at - refused.at >= 4
+    chat_calls = [call for call in telegram.calls if call.arguments.get("chat_id") == ANA_TELEGRAM]
+    assert [call for call in chat_calls if refused.at < call.at < refused.at + 4] == []
+
+
+async def _is_put_off(world: World) -> bool:
+    query = select(outbox.c.id).where(outbox.c.state == "planned", outbox.c.not_before_ms > 0)
+    with database(world) as state:
+        return bool(await state.read(lambda c: c.execute(query).all()))

@@ -1,10 +1,16 @@
 """A person and what is remembered of them, over real client libraries, real files and a real database."""
 
+import asyncio
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
+import pytest
 from sqlalchemy import select
 
-from tests.e2e.world import ANA_TELEGRAM, BO_TELEGRAM, World
+from tests.e2e.installed import DEADLINE_S, TRUNKLINE
+from tests.e2e.page import opened_page
+from tests.e2e.world import ANA_TELEGRAM, BO_TELEGRAM, WEB_TOKEN, World
+from tests.emulators.openai import Reply
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.private_mode import KEPT_MS, erase_due
 from trunkline.gateway.state.database import Database
@@ -87,6 +93,40 @@ async def test_a_write_waits_for_its_person_on_whatever_platform_they_answer(wor
         assert TEA in user_file(world).read_text(encoding="utf-8")
         await ask(world, "so?", "Tea it is.")
         assert TEA in world.last_user()
+
+
+async def test_what_is_known_is_listed_on_every_platform_with_where_it_came_from(world: World) -> None:
+    known = f"{TEA} (Telegram, "
+    async with world.running(), opened_page(world.web_port) as page:
+        world.call("memory", action="add", target="user", content=TEA)
+        await ask(world, "I like tea", "Noted.")
+        await world.ana_on_telegram("/memory")
+        await world.telegram_shows(known)
+        await world.ana_on_discord("/memory")
+        await world.discord_shows(known)
+        await world.ana_on_slack("/memory")
+        await world.slack.wait_for(lambda: any(known in text for text in slack_texts(world)))
+        await page.open_link(WEB_TOKEN)
+        async with page.follow("hall", await page.place("hall")) as events:
+            await page.post("hall", "posted-0001", "/memory")
+            await events.until(known)
+
+
+@pytest.mark.blackbox
+async def test_what_is_known_is_listed_in_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("people: {ana: {role: owner}}\n", encoding="utf-8")
+    (tmp_path / "memories" / "ana").mkdir(parents=True)
+    (tmp_path / "memories" / "ana" / "USER.md").write_text(f"{TEA}\n§\n", encoding="utf-8")
+    environment = {"PATH": "/usr/bin:/bin", "TRUNKLINE_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+
+    chat = await asyncio.create_subprocess_exec(
+        TRUNKLINE, "chat", env=environment, stdin=PIPE, stdout=PIPE, stderr=PIPE
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        said, _ = await chat.communicate(b"/memory\n")
+
+    assert chat.returncode == 0
+    assert f"1. {TEA} (by hand)" in said.decode()
 
 
 async def test_memory_is_answered_in_private_only(world: World) -> None:
@@ -181,6 +221,19 @@ async def test_a_hand_written_file_is_known_shown_and_loses_only_what_is_removed
     for kept in ("About Ana", "near the river,\nwith two cats.", f"allergic to {WORD}", "tea at five"):
         assert kept in left
     assert user_file(world).with_name("USER.md.bak").read_text(encoding="utf-8") == FREE_FORM
+
+
+async def test_a_file_that_was_there_first_is_in_the_first_request_on_every_platform(world: World) -> None:
+    """MEM-09.1."""
+    user_file(world).write_text(f"{TEA}\n§\n", encoding="utf-8")
+    mouths = (world.ana_on_telegram, world.ana_on_discord, world.ana_on_slack)
+    world.model.responder = lambda _: Reply("Hello.")
+    async with world.running():
+        for asked, mouth in enumerate(mouths, 1):
+            await mouth("hello")
+            await world.model.wait_for(lambda n=asked: len(world.model.requests) == n)  # type: ignore[misc]
+
+    assert [TEA in world.system(number) for number in range(len(mouths))] == [True] * len(mouths)
 
 
 async def test_an_edit_by_hand_while_a_session_runs_is_told_once_as_a_change(world: World) -> None:

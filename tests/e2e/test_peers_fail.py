@@ -254,13 +254,19 @@ async def test_a_long_answer_streamed_on_slack_arrives_whole(world: World) -> No
     assert shown == WORDS.split()
 
 
-@pytest.mark.parametrize("words", ["@everyone @here look", "<!channel> <!here> look <@&1>"])
+@pytest.mark.parametrize(
+    "words", ["@everyone @here look", "<!channel> <!here> look <@&1>", "@bo_builder **@bo_builder** look"]
+)
 async def test_what_a_model_writes_calls_nobody_anywhere(world: World, words: str) -> None:
-    """T18."""
+    """T18: on Telegram a name of the group's people is what calls."""
     room = world.discord.general
     slack_chat = world.slack.workspace.direct_channel(ANA_SLACK).id
-    async with world.running():
-        world.model.responder = lambda _: Reply(words)
+    world.telegram.group(FORUM, topics=(11,))
+    world.telegram.person(BO_TELEGRAM, "Bo", username="bo_builder")
+    async with world.running(rooms={f"telegram/{FORUM}": {}, f"discord/{room}": {}}):
+        world.model.responder = lambda _: Reply(words, chunk_chars=6)
+        await world.telegram.group_message(FORUM, ANA_TELEGRAM, "hello", thread=11)
+        await world.telegram_shows("look", FORUM)
         await world.discord.channel_message(room, world.ana_discord, "hello", mention=True)
         await world.discord_shows("look", room)
         await world.ana_on_slack("hello")
@@ -268,3 +274,6 @@ async def test_what_a_model_writes_calls_nobody_anywhere(world: World, words: st
 
     assert not any("everyone" in message.pings for message in world.discord.sent(room))
     assert not any(re.search(r"<!(?:channel|here|everyone)", text) for text in world.slack.texts(slack_chat))
+    said = [*world.telegram.calls_of("sendMessage"), *world.telegram.calls_of("editMessageText")]
+    assert said
+    assert not any(re.search(r"(?<!\w)@\w{2}", call.arguments["text"]) for call in said)

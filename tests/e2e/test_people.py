@@ -44,7 +44,7 @@ def logged() -> Iterator[list[str]]:
         root.setLevel(level)
 
 
-async def test_a_stranger_is_let_in_and_links_three_platforms_by_codes_that_no_log_holds(
+async def test_a_stranger_is_let_in_links_three_platforms_by_codes_that_no_log_holds_and_unlinks_them(
     world: World,
 ) -> None:
     world.model.responder = lambda _: Reply("Of course.")
@@ -81,6 +81,13 @@ async def test_a_stranger_is_let_in_and_links_three_platforms_by_codes_that_no_l
             await world.telegram.direct_message(CY_TELEGRAM, "/whoami")
             await world.telegram_shows(CY_SLACK, CY_TELEGRAM)
             await world.telegram_shows(CY_DISCORD, CY_TELEGRAM)
+
+            await world.slack.direct_message(CY_SLACK, "!unlink here")
+            await world.slack.wait_for(lambda: f"({CY_SLACK}) is no longer yours" in shown_on_slack(world))
+            await world.discord.slash(CY_DISCORD, "unlink", "here", channel=chat)
+            await world.discord_shows(f"({CY_DISCORD}) is no longer yours", chat)
+            await world.telegram.direct_message(CY_TELEGRAM, "/unlink here")
+            await world.telegram_shows("no other account linked", CY_TELEGRAM)
 
     assert lines
     assert not [line for line in lines for code in (pairing, first, second) if code in line]

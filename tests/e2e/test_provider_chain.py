@@ -10,10 +10,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import Row, Table, select
 
 from tests.agent.providers.bench_supermemory import KEY
 from tests.agent.providers.conformance import ANA
+from tests.e2e.installed import DEADLINE_S, installed_program
 from tests.e2e.world import World
 from tests.emulators.openai import CHAT, Reply, ToolUse
 from tests.emulators.supermemory import SupermemoryEmulator
@@ -70,8 +72,7 @@ class Chain:
         return [document.content for document in self.provider.documents[self.bank].values()]
 
     def rows(self, table: Table) -> list[Row[Any]]:
-        with Database.sqlite(self.world.home / "state.db") as database:
-            return database.read_now(lambda c: list(c.execute(select(table))))
+        return rows_in(self.world.home, table)
 
     def tool_results(self) -> list[dict[str, Any]]:
         said = [one["content"] for one in self.world.request()["messages"] if one["role"] == "tool"]
@@ -96,6 +97,43 @@ async def test_what_is_said_once_is_known_everywhere(world: World) -> None:
             await an_earlier_conversation_is_found_and_summarised(chain)
             await the_provider_recalls_before_the_model_is_called(chain)
             await a_full_store_is_merged(chain)
+        assert provider.violations == []
+
+
+@pytest.mark.blackbox
+async def test_what_waits_for_the_provider_outlives_a_kill_and_reaches_it_once(tmp_path: Path) -> None:
+    async with SupermemoryEmulator(KEY).running() as provider, installed_program(tmp_path) as program:
+        settings = f"""
+            model: {{name: emulated, tool_calls: native}}
+            platforms: {{web: {{port: 0}}}}
+            access: {{welcome: false}}
+            people: {{ana: {{role: owner, telegram: 1001}}}}
+            memory: {{provider: supermemory, review_every: 0}}
+            providers: {{supermemory: {{base_url: "{provider.url}"}}}}
+            """
+        (program.home / "trunkline" / "config.yaml").write_text(settings, encoding="utf-8")
+        program.tokens["SUPERMEMORY_API_KEY"] = KEY
+        home, kept = program.home / "trunkline", provider.documents[bank_of(ANA, "trunkline")]
+
+        async def is_tried() -> bool:
+            return any(row.error for row in rows_in(home, provider_outbox))
+
+        async def is_delivered() -> bool:
+            return not rows_in(home, provider_outbox)
+
+        provider.fail("down")
+        async with program.running() as running:
+            await program.connected()
+            await program.telegram.direct_message(1001, BOAT)
+            await program.telegram.wait_for(lambda: program.telegram.texts(1001), DEADLINE_S)
+            await eventually(is_tried, DEADLINE_S)
+            await running.kill()
+        assert not kept
+
+        provider.fail(None)
+        async with program.running():
+            await eventually(is_delivered, DEADLINE_S)
+        assert [BOAT in document.content for document in kept.values()] == [True]
         assert provider.violations == []
 
 
@@ -229,6 +267,11 @@ async def a_full_store_is_merged(chain: Chain) -> None:
     assert {MERGED, TEA} <= set(chain.kept)
     assert not {SHORT, SHORTER, CYCLES} & set(chain.kept)
     assert len(chain.rows(provider_mirror)) == 2
+
+
+def rows_in(home: Path, table: Table) -> list[Row[Any]]:
+    with Database.sqlite(home / "state.db") as database:
+        return database.read_now(lambda c: list(c.execute(select(table))))
 
 
 def provider_text(chain: Chain, document: str) -> str:

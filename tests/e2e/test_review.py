@@ -14,7 +14,7 @@ from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.schema import message, usage
 
 FACT = "User is a nurse on night shifts."
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 EVERY_3 = {"review_every": 3}
 
 

@@ -159,6 +159,7 @@ async def test_interrupt_stops_the_answer_and_begins_with_the_new_message(world:
         await world.telegram_shows("word word")
         await world.ana_on_telegram("no, something else")
         await world.telegram_shows("The other thing.")
+        await eventually(lambda: _all_done(world))
 
     shown = world.telegram.texts(ANA_TELEGRAM)
     assert len(shown) == 2

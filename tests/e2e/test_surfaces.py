@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.agent.skill_folders import put_skill, skill_text
 from tests.e2e.world import ANA_SLACK, ANA_TELEGRAM, BO_TELEGRAM, World
 from tests.emulators.openai import Reply
 from tests.emulators.telegram import Shown
@@ -166,6 +167,29 @@ async def test_a_reaction_reaches_the_model_with_the_next_message(world: World) 
     assert 'reacted with 👎 to your answer "It is Tuesday."' in world.last_user(1)
     assert "👍" not in world.last_user(1)
     assert "👎" not in world.last_user(2)
+
+
+async def test_a_shared_skill_is_called_from_the_menus_and_answers_for_all_to_see(world: World) -> None:
+    """On Discord, too, where commands of ours are answered for the asker alone."""
+    put_skill(world.home / "skills", "house-rules", skill_text("house-rules", body="Name them all."))
+    room = world.discord.general
+    async with world.running():
+        await world.discord.wait_for(
+            lambda: "house-rules" in {one["name"] for one in world.discord.world.commands.values()}
+        )
+        await world.telegram.wait_for(
+            lambda: world.telegram.commands and world.telegram.commands[-1]["command"] == "house_rules"
+        )
+        world.answer("No shoes.", "No shoes, no dogs.")
+        await world.discord.slash(world.ana_discord, "house-rules", "for guests", channel=room)
+        await world.discord_shows("No shoes.", room)
+        assert "/house-rules for guests" in world.last_user()
+        assert "Name them all." in world.last_user()
+        await world.ana_on_telegram("/house_rules for dogs")
+        await world.telegram_shows("no dogs")
+        assert "Name them all." in world.last_user()
+
+    assert [shown.ephemeral for shown in world.discord.sent(room)] == [False]
 
 
 async def test_a_private_command_in_a_room_is_answered_for_the_asker_alone(world: World) -> None:

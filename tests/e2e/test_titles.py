@@ -10,7 +10,7 @@ from tests.emulators.openai import Reply
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.schema import session, usage
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 async def rows(home: Path) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ Titles are made by a model of their own, so that the script of the other one is 
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from tests.emulators.discord import DiscordEmulator
 from tests.emulators.openai import OpenAIEmulator, Reply, ToolUse
 from tests.emulators.slack import APP_TOKEN, BOT_TOKEN, SlackEmulator
 from tests.emulators.telegram import TelegramEmulator
+from trunkline.adapters.base import CommandSpec
 from trunkline.adapters.discord import DiscordAdapter
 from trunkline.agent.scope import PersonId
 from trunkline.gateway.app import (
@@ -24,9 +25,11 @@ from trunkline.gateway.app import (
     command_specs,
     open_house,
     run_platforms,
+    usable_skills,
     web_platform,
 )
 from trunkline.gateway.config import Config, parse_config
+from trunkline.gateway.skills_menu import shared_commands
 from trunkline.gateway.welcoming import suggest
 
 ANA_TELEGRAM, ANA_SLACK = 1001, "UANA"
@@ -109,16 +112,17 @@ class World:
 
     async def _serve(self, config: Config) -> None:
         """What `serve` does, with discord.py led to the emulator; the program itself goes through a proxy."""
-        discord = Platform("discord", self._discord_adapter, repeats_safely=True)
         async with open_house(config) as house:
-            chats = chat_platforms(config, partial(suggest, house.database))
+            skills = await shared_commands(usable_skills(house))
+            chats = chat_platforms(config, partial(suggest, house.database), skills)
+            discord = Platform("discord", partial(self._discord_adapter, skills), repeats_safely=True)
             others = [platform for platform in chats if platform.name != "discord"]
             web = web_platform(house, PersonId("ana"), WEB_TOKEN)
             await run_platforms(house, [*others, discord, web])
 
-    def _discord_adapter(self) -> DiscordAdapter:
+    def _discord_adapter(self, skills: Sequence[CommandSpec]) -> DiscordAdapter:
         self.discord_adapter = DiscordAdapter(
-            self.discord.token, commands=command_specs(), connector=self.discord.connector
+            self.discord.token, commands=(*command_specs(), *skills), connector=self.discord.connector
         )
         return self.discord_adapter
 

@@ -96,7 +96,7 @@ class Emulator:
         async with self._changed:
             self._changed.notify_all()
 
-    async def wait_for(self, met: Callable[[], object], timeout_s: float = 10.0) -> None:
+    async def wait_for(self, met: Callable[[], object], timeout_s: float = 60.0) -> None:
         """Returns when `met()` is true; fails with what did arrive when it isn't in time."""
         try:
             async with asyncio.timeout(timeout_s):

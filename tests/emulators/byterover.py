@@ -30,7 +30,7 @@ class BrvProgram:
         self.path.chmod(0o755)
 
     def play(self, what: str) -> None:
-        """How later runs go: hang, flood, noise, unconnected, broken, nothing; empty as they should."""
+        """How later runs go: hang, flood, noise, cut, unconnected, broken, nothing; empty as they should."""
         self._plays.write_text(what, encoding="utf-8")
 
     @property
@@ -46,6 +46,7 @@ class Run:
     def __init__(self, folder: Path, command: str, arguments: list[str]) -> None:
         cut = arguments.index("--") if "--" in arguments else len(arguments)
         assert arguments[:2] == ["--format", "json"], arguments
+        assert command == "status" or int(arguments[arguments.index("--timeout") + 1]) >= 10, arguments
         self.folder = folder
         self.command = command
         self.text = " ".join(arguments[cut + 1 :])
@@ -74,6 +75,7 @@ class Run:
         if self.play == "nothing":
             self.tell(True, **told)
             return
+        self.tell(True, event="toolCall", toolName="code_exec", args={})
         topic = self.tree / "life" / f"{_digest(self.text)}.md"
         topic.parent.mkdir(parents=True, exist_ok=True)
         topic.write_text(f"---\ntitle: A topic\ntags: []\n---\n## Facts\n{self.text}\n")
@@ -102,6 +104,9 @@ class Run:
             sys.stdout.write("x" * 65_536)
         if self.play == "noise":
             sys.stdout.write("Connection lost. Restarting daemon... (attempt 3/3)\n")
+            sys.exit(1)
+        if self.play == "cut":
+            self.tell(True, event="toolCall", toolName="code_exec", args={})
             sys.exit(1)
         if self.play == "unconnected" and self.command != "status":
             self.tell(False, error=UNCONNECTED, status="error")

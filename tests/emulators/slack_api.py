@@ -80,6 +80,7 @@ class WebApi:
             "assistant.threads.setSuggestedPrompts": self._set_prompts,
             "conversations.open": self._open,
             "conversations.info": self._channel_info,
+            "conversations.members": self._channel_members,
             "conversations.history": self._history,
             "conversations.replies": self._replies,
             "reactions.add": self._add_reaction,
@@ -114,7 +115,8 @@ class WebApi:
         if name is None:
             raise Refused("user_not_found")
         profile = {"display_name": name, "real_name": name.title()}
-        return {"user": {"id": user, "team_id": self._workspace.team, "name": name, "profile": profile}}
+        shown = {"id": user, "team_id": self._workspace.team, "name": name, "profile": profile}
+        return {"user": shown | {"deleted": user in self._workspace.deactivated}}
 
     # Messages
 
@@ -259,6 +261,16 @@ class WebApi:
         channel = {"id": found.id, "name": found.id.lower(), "created": 0, "creator": "U0ADMIN"}
         member = self._workspace.bot_user in found.members
         return {"channel": channel | kinds | {"is_archived": found.archived, "is_member": member}}
+
+    async def _channel_members(self, arguments: Arguments) -> Arguments:
+        channel = self._workspace.channel(arguments.get("channel"))
+        if channel.kind != "channel" and self._workspace.bot_user not in channel.members:
+            raise Refused("channel_not_found")
+        everybody, limit = sorted(channel.members), int(arguments.get("limit") or 100)
+        begins = int(arguments.get("cursor") or 0)
+        ends = begins + min(limit, self._workspace.most_members)
+        following = str(ends) if ends < len(everybody) else ""
+        return {"members": everybody[begins:ends], "response_metadata": {"next_cursor": following}}
 
     async def _history(self, arguments: Arguments) -> Arguments:
         channel = self._workspace.channel(arguments.get("channel"))

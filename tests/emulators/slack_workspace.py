@@ -96,6 +96,9 @@ class Workspace:
         self.bot_user = bot_user
         self.bot_id = bot_id
         self.users: dict[str, str] = {bot_user: "trunkline"}
+        self.deactivated: set[str] = set()
+        self.most_members = 999
+        """Of one page, however many were asked for."""
         self.channels: dict[str, Channel] = {}
         self.files: dict[str, StoredFile] = {}
         self.whispers: list[Whisper] = []

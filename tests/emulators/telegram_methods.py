@@ -374,6 +374,10 @@ class TelegramMethods(TelegramPeople):
         self.menus[_menu_place(arguments)] = commands
         return True
 
+    def _on_deleteMyCommands(self, arguments: Json) -> bool:
+        self.menus.pop(_menu_place(arguments), None)
+        return True
+
     # rules
 
     def _chat(self, arguments: Json, *, may_be_closed: bool = False) -> Chat:
@@ -425,7 +429,8 @@ _LOOKS = ("text", "entities", "reply_markup")
 
 def _menu_place(arguments: Json) -> tuple[str, str]:
     scope = arguments.get("scope") or {"type": "default"}
-    return scope["type"], arguments.get("language_code") or ""
+    where = str(scope.get("chat_id", scope["type"]))
+    return where, arguments.get("language_code") or ""
 
 
 def _keyboard(arguments: Json) -> Json:

@@ -44,7 +44,7 @@ class Lanes:
         query = select(outbox_table.c.state).order_by(outbox_table.c.id)
         return await self.database.read(lambda c: list(c.execute(query).scalars()))
 
-    async def become(self, *states: str, timeout_s: float = 15.0) -> None:
+    async def become(self, *states: str, timeout_s: float = 60.0) -> None:
         """Returns when the rows of the outbox are in these states."""
 
         async def met() -> bool:

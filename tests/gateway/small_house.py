@@ -107,7 +107,7 @@ class SmallHouse:
         query = select(table).where(*where).order_by(*table.primary_key.columns)
         return await self.database.read(lambda c: list(c.execute(query)))
 
-    async def comes_true(self, met: Callable[[Connection], object], timeout_s: float = 15.0) -> None:
+    async def comes_true(self, met: Callable[[Connection], object], timeout_s: float = 60.0) -> None:
         """Returns when the database says so."""
         await eventually(partial(self.database.read, lambda c: bool(met(c))), timeout_s)
 
@@ -123,7 +123,7 @@ async def small_house(home: Path, database: Database, url: str) -> AsyncIterator
         assert [*telegram.violations, *model.violations, *namer.violations] == []
 
 
-async def eventually(met: Callable[[], Any], timeout_s: float = 15.0) -> None:
+async def eventually(met: Callable[[], Any], timeout_s: float = 60.0) -> None:
     """Returns when `met` gives something true."""
     async with asyncio.timeout(timeout_s):
         while not await met():  # noqa: ASYNC110  # what is awaited may be another process's doing

@@ -26,6 +26,8 @@ from trunkline.gateway.state.query import Query, parse
         ("हिन्दी Привет", ["हिन्दी", "привет"]),
         ("ok 🎉", ["ok", "🎉"]),
         ("a\0b\ud800c", ["a", "b", "c"]),
+        ("dep\u200bloy soft\u00adware", ["deploy", "softwar"]),
+        ("می\u200cخواهم", ["می", "خواهم"]),
         ("…", []),
     ],
 )

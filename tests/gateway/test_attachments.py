@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import zipfile
 from typing import Any
 
@@ -14,7 +15,7 @@ from PIL import Image
 from tests.emulators.base import Fault
 from tests.emulators.openai import Reply, pictures_of
 from tests.gateway.small_house import ANA, BO, SmallHouse
-from trunkline.gateway.documents import UNPACKED_BYTES
+from trunkline.gateway.documents import UNPACKED_BYTES, WORDS_CHARS
 from trunkline.gateway.file_store import FileStore
 from trunkline.gateway.file_sweep import sweep_dropped, sweep_strays
 from trunkline.gateway.state.deletion import delete_session, every_stream
@@ -101,8 +102,11 @@ async def test_a_model_set_to_see_nothing_is_never_sent_a_picture(sqlite_house: 
 
 
 async def test_the_pictures_of_an_album_are_one_question_in_their_order(sqlite_house: SmallHouse) -> None:
+    """TG-12.1: each caption stands with its own picture."""
+    captions = ("mine", "", "yours")
     items = [
-        (sqlite_house.telegram.photo(PNG + bytes([n]), f"p{n}"), "mine" if n == 1 else "") for n in range(3)
+        (sqlite_house.telegram.photo(PNG + bytes([n]), f"p{n}"), caption)
+        for n, caption in enumerate(captions)
     ]
     async with sqlite_house.running() as house:
         house.answer("Three of them.")
@@ -110,7 +114,8 @@ async def test_the_pictures_of_an_album_are_one_question_in_their_order(sqlite_h
         await house.shows("Three of them.")
     [request] = house.model.requests
     assert [content[-1] for _, content in pictures_of(request)] == [0, 1, 2]
-    assert "mine" in house.last_user()
+    said = re.findall(r"mine|yours|\[picture", house.last_user())
+    assert said == ["mine", "[picture", "[picture", "yours", "[picture"]
 
 
 async def test_a_large_picture_is_made_small_for_the_model(sqlite_house: SmallHouse) -> None:
@@ -305,13 +310,45 @@ async def test_stop_ends_a_download_at_once_and_delays_nobody_else(sqlite_house:
         await house.say("hello", user=BO)
         await house.shows("Hello Bo.", chat=BO)
         await house.say("/stop")
-        await house.telegram.wait_for(lambda: "Stopped." in house.telegram.texts(ANA), 2.0)
+        await house.telegram.wait_for(lambda: "Stopped." in house.telegram.texts(ANA), 20.0)
         await house.ended(2)
     assert len(house.model.requests) == 1
     stopped = await house.rows(turn, turn.c.state == "stopped")
     assert len(stopped) == 1
     [asked] = await house.rows(message, message.c.turn_id == stopped[0].id)
     assert "not fetched, since I was stopped" in asked.content
+
+
+async def test_a_download_cut_off_by_the_end_of_the_program_is_made_by_the_next(
+    sqlite_house: SmallHouse,
+) -> None:
+    sqlite_house.telegram.fail_next("file", Fault(delay_s=60.0, serve=True))
+    async with sqlite_house.running() as house:
+        await house.telegram.direct_message(ANA, "what is this?", media=house.telegram.photo(PNG))
+        await house.telegram.wait_for(lambda: house.telegram.calls_of("file"))
+    assert sqlite_house.model.requests == []
+    async with sqlite_house.running() as house:
+        house.answer("A square.")
+        await house.shows("A square.")
+        await house.ended(1)
+    assert [pictures_of(request) for request in house.model.requests] == [[("image/png", PNG)]]
+    assert len(await house.rows(attachment)) == 1
+
+
+async def test_a_download_beside_a_turn_that_ends_first_is_made_for_the_next_turn(
+    sqlite_house: SmallHouse,
+) -> None:
+    sqlite_house.telegram.fail_next("file", Fault(delay_s=60.0, serve=True))
+    async with sqlite_house.running(agent={"burst_window": 0.001}) as house:
+        house.model.then(Reply("One.", delay_s=1.0), Reply("A square."))
+        await house.say("first")
+        await house.asked(1)
+        await house.telegram.direct_message(ANA, "what is this?", media=house.telegram.photo(PNG))
+        await house.telegram.wait_for(lambda: house.telegram.calls_of("file"))
+        await house.shows("A square.")
+        await house.ended(2)
+    assert [len(pictures_of(request)) for request in house.model.requests] == [0, 1]
+    assert len(await house.rows(attachment)) == 1
 
 
 async def test_a_turn_taken_up_after_a_crash_fetches_nothing_again(sqlite_house: SmallHouse) -> None:
@@ -342,6 +379,19 @@ async def test_a_voice_note_is_put_into_words_and_answered_by_voice(sqlite_house
     assert len(house.telegram.calls_of("sendVoice")) == 1
     spoken = [content for content in house.telegram.files.values() if content.startswith(b"OggSAt")]
     assert spoken == [b"OggSAt nine."]
+
+
+async def test_the_transcript_of_a_long_recording_is_cut_and_says_so(sqlite_house: SmallHouse) -> None:
+    sqlite_house.model.sounds.heard.append("word " * 10_000)
+    sound = {**sqlite_house.config().auxiliary.model_dump(exclude_none=True), **SOUND}
+    async with sqlite_house.running(auxiliary=sound) as house:
+        house.answer("A long one.")
+        await house.telegram.direct_message(ANA, media=house.telegram.voice(b"OggS an hour"))
+        await house.shows("A long one.")
+    heard = house.last_user().partition("[spoken in a recording] ")[2]
+    assert heard.startswith("word " * 7_990)
+    assert len(heard) < WORDS_CHARS + 100
+    assert "cut here: the file goes on" in heard
 
 
 async def test_who_writes_is_answered_in_writing(sqlite_house: SmallHouse) -> None:

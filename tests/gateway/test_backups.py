@@ -1,7 +1,9 @@
 """Our copies of the database end; what somebody else keeps is theirs."""
 
+import asyncio
 import os
 import sqlite3
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
 from tests.gateway.rows import add_person, add_session, direct_stream, say
+from tests.gateway.small_house import SmallHouse, eventually
 from trunkline.gateway.backups import KEPT_DAYS, expire, make
 from trunkline.gateway.state.database import Database
 
@@ -39,6 +42,13 @@ def test_an_old_copy_of_ours_is_deleted_and_nothing_else(tmp_path: Path) -> None
     assert young.exists()
     assert foreign.exists()
     assert database.exists()
+
+
+async def test_the_running_assistant_looks_after_old_copies(sqlite_house: SmallHouse) -> None:
+    old = copy(sqlite_house.home / "backups", "state-20250101-000000.db", 400)
+
+    async with sqlite_house.running():
+        await eventually(partial(asyncio.to_thread, lambda: not old.exists()), 60)
 
 
 def test_a_home_without_copies_is_fine(tmp_path: Path) -> None:

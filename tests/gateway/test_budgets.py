@@ -11,8 +11,12 @@ from tests.emulators.openai import Reply, ToolUse
 from tests.gateway.inbound import direct
 from tests.gateway.linked import code_in, town
 from tests.gateway.small_house import ANA, BO, SmallHouse
+from tests.gateway.test_compaction import NOTE, english, is_summary, model_settings, plant
+from trunkline.gateway import budgets
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.state.schema import inbox, message, turn, usage
+from trunkline.gateway.scheduled import SCHEDULED
+from trunkline.gateway.state import people
+from trunkline.gateway.state.schema import inbox, message, session, turn, usage
 
 SPENT = "用量已经用完"
 """Bo reads Chinese."""
@@ -89,12 +93,53 @@ async def test_whatever_a_model_is_asked_for_somebody_is_counted_as_theirs(sqlit
         await house.shows("Certainly.", BO)
         await house.say("/new", BO)
         await house.say("zqsearchx: what do I grow?", BO)
-        await house.comes_true(lambda c: {"turn", "title", "review"} <= purposes(c))
+        await house.comes_true(lambda c: {"turn", "title", "review", "session_search"} <= purposes(c))
         await house.comes_true(lambda c: counted(c) == 120 * asked(house))
 
     rows = await house.rows(usage)
     bo = [row.account_id for row in await house.rows(turn)]
     assert {row.account_id for row in rows} == set(bo)
+
+
+async def test_a_searchs_summary_a_scheduled_run_and_a_compaction_are_paid_by_whoever_asked(
+    sqlite_house: SmallHouse,
+) -> None:
+    house = sqlite_house
+    calls = {
+        "zqsearchx": ToolUse("session_search", {"query": "marigolds"}),
+        "zqremindx": ToolUse("remind", {"text": "Say hello.", "after": "1s", "do": "run"}),
+    }
+
+    def reply(body: dict[str, Any]) -> Reply:
+        if is_summary(body):
+            return Reply(NOTE)
+        said = str(body["messages"][-1]["content"])
+        tools = [call for word, call in calls.items() if word in said and body.get("tools")]
+        return Reply(tools=tools) if tools else Reply("Certainly.")
+
+    house.model.responder = reply
+    async with house.running(model=model_settings(house)):
+        await house.say("I grow marigolds on the balcony.", BO)
+        await house.ended(1)
+        await house.say("/new", BO)
+        await house.say("zqsearchx: what do I grow?", BO)
+        await house.ended(2)
+        await house.say("zqremindx: greet me in a second", BO)
+        await house.ended(4)
+        [here] = await house.rows(session, session.c.origin != SCHEDULED, session.c.ended_ms.is_(None))
+        await plant(house, here.id, english(30))
+        await house.say("/compress", BO)
+        await house.comes_true(lambda c: {"turn", "title", "session_search", "compaction"} <= purposes(c))
+        await house.comes_true(lambda c: counted(c) == 120 * asked(house))
+        bo = await house.database.read(lambda c: people.find_account(c, "telegram", "", str(BO)))
+        assert bo is not None
+        spent = await house.database.read(
+            lambda c: budgets.look(c, bo, None, house.config(), now_ms(), count_always=True)
+        )
+        assert spent.used.tokens == 120 * asked(house)
+
+    runs = await house.rows(session, session.c.origin == SCHEDULED)
+    assert await house.rows(usage, usage.c.session_id == runs[0].id)
 
 
 def asked(house: SmallHouse) -> int:

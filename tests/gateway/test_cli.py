@@ -202,6 +202,23 @@ def test_run_without_tokens_and_model_serves_the_web_chat_and_stops_when_told(tm
             running.kill()
 
 
+def test_a_stop_while_it_starts_is_obeyed_also_as_the_first_process_of_a_container(tmp_path: Path) -> None:
+    """What has no handler of its own ends by the signal's default, which such a process has not."""
+    program = "import signal, trunkline.gateway.cli as cli; cli.app = lambda: signal.pause(); cli.main()"
+    with subprocess.Popen(
+        (sys.executable, "-c", f"print('up', flush=True); {program}"),
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+    ) as starting:
+        status = Path(f"/proc/{starting.pid}/status")
+        handled = 0
+        while not handled & 1 << (signal.SIGTERM - 1):
+            facts = dict(line.split(":", 1) for line in status.read_text().splitlines())
+            handled = int(facts["SigCgt"], 16)
+        starting.send_signal(signal.SIGTERM)
+        assert starting.wait(DEADLINE_S) == 143
+
+
 def test_the_doctor_knows_a_port_that_another_program_has(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

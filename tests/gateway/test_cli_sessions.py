@@ -2,7 +2,10 @@
 
 import io
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +25,12 @@ from tests.gateway.rows import (
     say,
 )
 from trunkline.agent.messages import ToolCall
-from trunkline.gateway import cli
+from trunkline.gateway import backups, cli
 from trunkline.gateway.cli.failure import Failure
 from trunkline.gateway.cli.output import print_rows
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.config import write_config
+from trunkline.gateway.sentences import say as say_to_people
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.messages import NewMessage, add_message
 from trunkline.gateway.state.migrate import migrate_now
@@ -48,10 +52,11 @@ NEW_MS = now_ms()
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a command printed, and the sentence it failed with."""
+    """What a command printed, the sentence it failed with, and what it said beside its output."""
 
     output: str
     failed: str
+    beside: str
 
     @property
     def json(self) -> object:
@@ -74,7 +79,7 @@ def run(home: Path) -> Run:
         if done.exception is not None and not isinstance(done.exception, Failure | SystemExit):
             raise done.exception
         failed = str(done.exception) if isinstance(done.exception, Failure) else ""
-        return Ran(done.stdout, failed)
+        return Ran(done.stdout, failed, done.stderr)
 
     return ran
 
@@ -145,9 +150,9 @@ def plant_traces(connection: Connection, boiler: int, ana: int) -> None:
 TRACES = ("quetzal", "narwhal", "okapi", "axolotl", "ibex", "lemur", "tapir", "bongo", "gaural")
 
 
-def traces(home: Path) -> set[str]:
+def traces(folder: Path, files: str = "state.db*") -> set[str]:
     """The planted words that the bytes of the database's files still hold."""
-    held = b"".join(path.read_bytes() for path in home.glob("state.db*"))
+    held = b"".join(path.read_bytes() for path in folder.glob(files))
     return {word for word in TRACES if word.encode() in held}
 
 
@@ -272,6 +277,15 @@ def test_a_new_title_is_shown_and_found(run: Run) -> None:
     assert [(row["id"], row["title"]) for row in found] == [("s-trip", "Zugspitze by bus")]
 
 
+def test_a_search_that_found_only_some_of_the_words_says_so_beside_its_output(run: Run) -> None:
+    relaxed = run("sessions", "search", "quetzalword zeppelin", "--json")
+    whole = run("sessions", "search", "quetzalword drips", "--json")
+
+    assert [[row["id"] for row in json.loads(one.output)] for one in (relaxed, whole)] == [["s-boiler"]] * 2
+    assert relaxed.beside == "Not all of the words were found together.\n"
+    assert whole.beside == ""
+
+
 def test_statistics_count_what_the_person_may_see(run: Run) -> None:
     assert json.loads(run("sessions", "stats", "--json").output)["messages"] == 6
     assert json.loads(run("sessions", "stats", "--as", "bo", "--json").output)["sessions"] == 2
@@ -344,6 +358,25 @@ def test_a_backup_is_one_whole_file_of_its_owners(home: Path, run: Run, tmp_path
     assert "can't be written" in run("db", "backup", str(tmp_path / "no" / "where.db")).failed
 
 
+def test_a_backup_after_a_deletion_holds_nothing_of_it_and_those_before_end_as_the_page_says(
+    home: Path, run: Run, tmp_path: Path
+) -> None:
+    before = Path(json.loads(run("db", "backup", "--json").output)["file"])
+    assert traces(before.parent, before.name) == set(TRACES)
+
+    run("sessions", "delete", "s-boiler", "--yes")
+    run("db", "backup", str(tmp_path / "later.db"))
+
+    assert traces(tmp_path, "later.db*") == set()
+    made_s = before.stat().st_mtime
+    assert backups.expire(home, made_s + backups.KEPT_DAYS * 86_400 - 60) == 0
+    assert backups.expire(home, made_s + backups.KEPT_DAYS * 86_400 + 60) == 1
+    assert not before.exists()
+    page = Path(__file__).parents[2] / "docs/people.md"
+    for told in (" ".join(page.read_text("utf-8").split()), say_to_people("deleted_me")):
+        assert f"backups end within {backups.KEPT_DAYS} days" in told
+
+
 def test_a_backup_runs_beside_a_writer(home: Path, run: Run, tmp_path: Path) -> None:
     with Database.sqlite(home / "state.db") as busy:
         busy.write_now(lambda c: say(c, 1, "while the copy is made"))
@@ -379,6 +412,54 @@ def test_the_size_and_the_journal_in_force_are_shown(run: Run) -> None:
     shown = run("db", "stats").output
     assert "journal mode" in shown
     assert "wal" in shown
+
+
+# What closes a file that SQLite has open takes SQLite's locks away: others could then remove its log.
+WATCHED = """
+import json, os, sys
+from pathlib import Path
+
+home, opened = Path(sys.argv[1]), []
+
+def watch(event, given):
+    if event == "open" and isinstance(given[0], str | bytes | os.PathLike):
+        path = Path(os.fsdecode(given[0]))
+        if path.parent == home and path.name.startswith("state.db"):
+            opened.append(path.name)
+
+sys.addaudithook(watch)
+
+from typer.testing import CliRunner
+from trunkline.gateway import cli
+
+for words in json.loads(sys.argv[2]):
+    done = CliRunner().invoke(cli.app, words)
+    assert done.exit_code == 0, (words, done.output, done.exception)
+seen = list(opened)
+(home / "state.db").open("rb").close()
+print(json.dumps([seen, opened]))
+"""
+
+
+def test_nothing_but_sqlite_opens_the_database(home: Path, tmp_path: Path) -> None:
+    commands = [
+        ["sessions", "list"],
+        ["sessions", "search", "boiler"],
+        ["sessions", "export", "--output", str(tmp_path / "talks.json")],
+        ["sessions", "delete", "s-boiler", "--yes"],
+        ["people", "list"],
+        ["db", "check"],
+        ["db", "backup"],
+        ["db", "reindex"],
+        ["db", "stats"],
+    ]
+    environment = {**os.environ, "TRUNKLINE_HOME": str(home), "DATABASE_URL": "", "OPENAI_API_KEY": ""}
+    words = [sys.executable, "-c", WATCHED, str(home), json.dumps(commands)]
+
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == [[], ["state.db"]]
 
 
 def test_without_a_database_there_is_nothing_to_look_at(tmp_path: Path, run: Run, home: Path) -> None:

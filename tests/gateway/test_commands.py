@@ -125,6 +125,25 @@ async def test_usage_counts_one_call_as_one(sqlite_house: SmallHouse) -> None:
         await house.shows(": 1 call, ")
 
 
+async def test_a_search_that_found_only_some_of_the_words_says_so(sqlite_house: SmallHouse) -> None:
+    house = sqlite_house
+    async with house.running():
+        house.answer("It needs a new valve.", "换一个阀门。")
+        await house.say("the boiler drips")
+        await house.shows("It needs a new valve.")
+        await house.say("锅炉漏水了", BO)
+        await house.shows("换一个阀门。", BO)
+        await house.ended(2)
+        await house.say("/search boiler drips")
+        await house.shows(": the boiler drips")
+        await house.say("/search boiler zeppelin")
+        await house.shows(say("search_relaxed"))
+        await house.say("/search 锅炉 飞艇", BO)
+        await house.shows(say("search_relaxed", "zh"), BO)
+
+    assert [say("search_relaxed") in text for text in house.telegram.texts(ANA)] == [False, False, True]
+
+
 async def test_help_lists_what_the_asker_may_use_where_they_are(house: SmallHouse) -> None:
     async with house.running():
         await house.say("/help")

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, func, insert, select
 
 from tests.emulators.openai import Reply, ToolUse, check_messages
 from tests.gateway.small_house import ANA, SmallHouse, small_house
+from trunkline.agent.history import mend
 from trunkline.agent.messages import AssistantMessage, ToolCall
 from trunkline.agent.ports import SearchQuery
 from trunkline.agent.scope import PersonId, PersonScope
@@ -73,8 +74,10 @@ async def begin(house: SmallHouse) -> int:
     return (await house.rows(session))[0].id
 
 
-async def plant(house: SmallHouse, session_id: int, pairs: Sequence[tuple[str, str]]) -> list[int]:
-    """Turns that were answered earlier; returns their rows."""
+async def plant(
+    house: SmallHouse, session_id: int, pairs: Sequence[tuple[str, str]], *, with_calls: bool = False
+) -> list[int]:
+    """Turns that were answered earlier, after a call of a tool where it is so wished; returns their rows."""
 
     def work(connection: Connection) -> list[int]:
         account = connection.execute(select(turn.c.account_id)).scalars().first()
@@ -86,6 +89,11 @@ async def plant(house: SmallHouse, session_id: int, pairs: Sequence[tuple[str, s
             ids.append(connection.execute(made.returning(turn.c.id)).scalar_one())
             of = {"session_id": session_id, "turn_id": ids[-1], "created_ms": now_ms()}
             told.append(NewMessage(role="user", content=asked, sent=asked, account_id=account, **of))
+            if with_calls:
+                call = ToolCall(f"c{ids[-1]}", "session_search", "{}")
+                told.append(NewMessage(role="assistant", content="", tool_calls=(call,), **of))
+                result: dict[str, Any] = {"tool_call_id": call.id, "tool_name": call.name}
+                told.append(NewMessage(role="tool", content="found", **result, **of))
             told.append(NewMessage(role="assistant", content=answered, **of))
         add_messages(connection, told)
         return ids
@@ -483,30 +491,16 @@ async def test_nothing_is_orphaned_where_turns_used_tools(house: SmallHouse) -> 
     async with house.running(model=model_settings(house)):
         plays(house)
         here = await begin(house)
-        made = await plant(house, here, english(6))
-
-        def with_calls(connection: Connection) -> None:
-            for turn_id in made:
-                of = {"session_id": here, "turn_id": turn_id, "created_ms": now_ms()}
-                call = ToolCall(f"c{turn_id}", "session_search", "{}")
-                add_messages(
-                    connection,
-                    [
-                        NewMessage(role="assistant", content="", tool_calls=(call,), **of),
-                        NewMessage(
-                            role="tool", content="found", tool_call_id=call.id, tool_name=call.name, **of
-                        ),
-                        NewMessage(role="assistant", content="So it is.", **of),
-                    ],
-                )
-
-        await house.database.write(with_calls)
+        made = await plant(house, here, english(6), with_calls=True)
         await house.say("/compress")
         await house.shows("now a summary")
         history = await house.database.read(
             lambda c: resuming.load_conversation(c, SCOPE, sessions.load(c, here))
         )
         assert isinstance(history[1], AssistantMessage)
+        assert mend(history).messages == tuple(history), "nothing had to be put right"
+        together = [{row.state for row in await house.rows(message, message.c.turn_id == n)} for n in made]
+        assert together == [{"compacted"}] * 4 + [{"live"}] * 2, "a turn goes or stays as a whole"
         await house.say("And the harbour?")
         await house.ended(8)
     check_messages(turns_asked(house)[-1]["messages"])

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, text
 
 from tests.gateway.rows import START_MS, add_person, add_session, direct_stream, person_scope, say
 from trunkline.agent.messages import UserMessage
@@ -11,7 +11,7 @@ from trunkline.gateway.state import compaction as rows
 from trunkline.gateway.state import deletion, notes, resuming, sessions
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.messages import rewrite_message, set_message_state
-from trunkline.gateway.state.schema import compaction, message, turn, usage
+from trunkline.gateway.state.schema import compaction, indexed_message, message, stream, turn, usage
 
 ANA, BO = person_scope("ana"), person_scope("bo")
 NOTE = "## Facts\n- They spoke of kites."
@@ -61,6 +61,38 @@ def test_the_note_stands_for_the_oldest_turns(database: Database, here: int) -> 
         assert list(map(tuple, used)) == [(notes.REPLACED, ""), (notes.IN_USE, NOTE)]
 
     database.write_now(work)
+
+
+def test_a_session_made_shorter_five_times_is_in_the_index_once(database: Database, here: int) -> None:
+    def more(connection: Connection) -> None:
+        for place in range(3, 6):
+            say(connection, here, f"question {place}")
+            say(connection, here, f"answer {place}", role="assistant")
+
+    database.write_now(more)
+    for _ in range(5):
+        assert database.write_now(lambda c: put_away(c, here, 1))
+
+    def entries(connection: Connection) -> tuple[list[int], list[int]]:
+        kept = connection.execute(select(indexed_message.c.id).order_by(indexed_message.c.id)).scalars()
+        counted = connection.execute(select(stream.c.indexed_count, stream.c.indexed_words)).all()
+        return list(kept), [sum(column) for column in zip(*counted, strict=True)]
+
+    assert database.read_now(entries) == (database.read_now(lambda c: ids(c, here)), [12, 24])
+    assert database.write_now(lambda c: occurrences(c, "question")) == 6
+
+
+def occurrences(connection: Connection, word: str) -> int:
+    """How often the index has a word, copies of one message counted too."""
+    if connection.dialect.name == "sqlite":
+        connection.execute(
+            text("CREATE VIRTUAL TABLE temp.words USING fts5vocab('main', 'message_fts', 'row')")
+        )
+        found = connection.execute(text("SELECT cnt FROM temp.words WHERE term = :word"), {"word": word})
+    else:
+        query = "SELECT count(*) FROM message_fts WHERE CAST(tokens AS text) LIKE '%' || :word || '%'"
+        found = connection.execute(text(query), {"word": word})
+    return int(found.scalar_one())
 
 
 def test_nobody_else_and_no_ended_session_is_made_shorter(database: Database, here: int) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.engine import make_url
 
 from tests.emulators.base import Fault
-from tests.emulators.discord import DiscordEmulator
+from tests.emulators.discord import DiscordEmulator, rate_limited
 from tests.emulators.telegram import TelegramEmulator
 from tests.gateway.inbound import direct
 from tests.gateway.lanes import ANA, BO, Lanes, discord_lanes, flood, refusal, telegram_lanes
@@ -148,6 +148,31 @@ async def test_the_notice_of_a_doubt_survives_a_second_failure(
     assert notice.startswith("A part of my last answer")
 
 
+async def test_whoever_misses_refused_parts_of_an_answer_is_told_so_once(
+    on_telegram: Lanes, telegram: TelegramEmulator
+) -> None:
+    telegram.fail_next("sendMessage", refusal(400, "Bad Request: this text is refused"), 2)
+
+    await on_telegram.plan(on_telegram.to(ANA), "word " * 2000, "t:1")
+    await on_telegram.become("refused", "refused", "sent", "sent")
+
+    rest, notice = telegram.texts(ANA)
+    assert set(rest.split()) == {"word"}
+    assert notice.startswith("A part of my answer could not be sent here")
+
+
+async def test_a_word_about_a_refusal_that_is_refused_itself_is_the_last(
+    on_telegram: Lanes, telegram: TelegramEmulator
+) -> None:
+    telegram.fail_next("sendMessage", refusal(400, "Bad Request: this text is refused"), 9)
+
+    await on_telegram.plan(on_telegram.to(ANA), "once", "t:1")
+    await on_telegram.plan(on_telegram.to(BO), "a command's reply", "i:1")
+    await on_telegram.become("refused", "refused", "refused")
+
+    assert len(telegram.calls_of("sendMessage")) == 3
+
+
 async def test_an_answer_beyond_all_measure_ends_with_a_word_about_its_rest(
     on_telegram: Lanes, telegram: TelegramEmulator
 ) -> None:
@@ -224,6 +249,22 @@ async def test_a_lost_answer_of_discord_is_asked_for_again_and_is_there_once(
     await on_discord.become("sent")
 
     assert discord.texts() == ["once"]
+
+
+async def test_a_wait_between_the_parts_of_an_answer_changes_neither_their_order_nor_their_number(
+    on_discord: Lanes, discord: DiscordEmulator
+) -> None:
+    """DC-01.3."""
+    words = " ".join(f"word{n}" for n in range(1300))
+    parts = [chunk.text for chunk in on_discord.adapter.render(words)]
+    discord.fail_next("create_message", Fault(serve=True))
+    discord.fail_next("create_message", rate_limited(0.5))
+
+    await on_discord.plan(on_discord.to(discord.general), words)
+    await on_discord.become(*["sent"] * len(parts))
+
+    assert len(parts) >= 6
+    assert discord.texts() == parts
 
 
 async def test_a_message_under_repair_on_discord_is_given_up_while_its_nonce_still_holds(

@@ -3,23 +3,25 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, insert, select, update
 
-from tests.gateway.inbound import direct
+from tests.gateway.inbound import direct, in_room
 from tests.gateway.linked import Town, town
 from tests.gateway.planted import BO, CANARY, SHELLS, ids_of, plant
-from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage
+from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage, ReplyTo
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.payloads import dump_outbound
+from trunkline.gateway.payloads import dump_outbound, load_inbound
 from trunkline.gateway.state import inbox
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.kv import put_value
 from trunkline.gateway.state.outbox import Plan
 from trunkline.gateway.state.outbox import plan as plan_messages
 from trunkline.gateway.state.records import SessionKey
+from trunkline.gateway.state.schema import inbox as inbox_table
 from trunkline.gateway.state.schema import kv, metadata, outbox, session, usage
 from trunkline.gateway.state.spent_today import DAY_MS, forget_old
 
@@ -90,6 +92,27 @@ async def answered_in_the_room(house: Town) -> None:
     await house.house.database.write(work)
 
 
+async def test_what_others_quote_in_messages_that_nobody_answered_yet_goes_too(
+    tmp_path: Path, database_url: str
+) -> None:
+    async with town(tmp_path, database_url) as house:
+        await house.let_in("Bo", BO)
+        for author, text in ((BO, f"I hid {CANARY}."), ("999", "Said by somebody else.")):
+            asked = replace(in_room("What is meant?", user="104"), reply_to=ReplyTo("5", author, text=text))
+            await house.send(asked)
+        await leave(house, BO)
+
+        query = select(inbox_table.c.payload).where(inbox_table.c.payload != "").order_by(inbox_table.c.id)
+        waiting = await house.house.database.read(lambda c: c.execute(query).scalars().all())
+        quoted = [load_inbound(payload).reply_to for payload in waiting]
+        assert [one.text for one in quoted if one is not None] == ["[deleted]", "Said by somebody else."]
+
+
+async def leave(house: Town, user: str) -> None:
+    asked = await house.type("/delete-me", user)
+    await house.type(f"/delete-me {asked.split('/delete-me ')[1].split('`')[0]}", user)
+
+
 async def leave_after_spending(house: Town, user: str) -> None:
     account = await house.account(user)
 
@@ -99,8 +122,7 @@ async def leave_after_spending(house: Town, user: str) -> None:
             connection.execute(insert(usage).values(**row))
 
     await house.house.database.write(spend)
-    asked = await house.type("/delete-me", user)
-    await house.type(f"/delete-me {asked.split('/delete-me ')[1].split('`')[0]}", user)
+    await leave(house, user)
 
 
 async def used(house: Town) -> list[int]:

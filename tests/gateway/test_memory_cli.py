@@ -130,6 +130,32 @@ def test_an_edit_that_changes_nothing_writes_nothing(home: Path, tmp_path: Path)
     assert journalled(home) == []
 
 
+def test_every_command_has_an_answer_for_other_programs(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "memory.json"
+    edited = trunkline(
+        home, "edit", "notes", "--json", EDITOR=editor(tmp_path, "path.write_text('Uses a Mac.', 'utf-8')")
+    )
+    written = trunkline(home, "export", str(file), "--json")
+    brought = trunkline(home, "import", str(file), "--as", "bo", "--json")
+    seen = trunkline(home, "show", "--as", "bo", "--json")
+
+    assert json.loads(edited.stdout) == {"store": "memory", "changed": True}
+    assert json.loads(written.stdout) == {"file": str(file), "user": 2, "memory": 1}
+    assert json.loads(brought.stdout) == {"user": 2, "memory": 1}
+    assert json.loads(seen.stdout) == {"person": "bo", "user": [TEA, DOG], "memory": ["Uses a Mac."]}
+    assert json.loads(trunkline(home, "export", "--json").stdout) == json.loads(file.read_text("utf-8"))
+
+
+def test_a_store_that_cant_be_read_fails_every_command_and_nothing_is_written(home: Path) -> None:
+    user_file(home).write_bytes(b"\xff\xfe tea")
+
+    for words in (("show",), ("edit",), ("export",), ("import", "-")):
+        done = trunkline(home, *words, "--json", stdin='{"user": ["Likes rye."]}', EDITOR="true")
+        assert done.exit_code != 0, words
+        assert "read" in str(done.exception)
+    assert user_file(home).read_bytes() == b"\xff\xfe tea"
+
+
 def test_an_editor_that_is_not_there_and_a_store_that_is_not_there_are_said(home: Path) -> None:
     assert "EDITOR" in str(trunkline(home, "edit", EDITOR="no-such-editor-here").exception)
     assert "user or notes" in str(trunkline(home, "edit", "USER").exception)

@@ -284,16 +284,16 @@ async def test_a_reminder_that_is_over_goes_with_the_fact(on_sqlite: Typing) -> 
 async def test_a_message_that_was_never_answered_goes_with_the_fact(on_sqlite: Typing) -> None:
     await on_sqlite.model_adds(FACT)
     account, key = await on_sqlite.account("ana"), SessionKey("telegram", "bot", "100")
-    for kind in ("set aside", "dead"):
+    for kind in ("set aside", "dead", "failed"):
         hello = direct(f"Please mind: {FACT} ({kind})", user="100")
         arrival = Arrival(key, hello.key, account.id, "message", dump_inbound(hello), now_ms())
 
         def arrive(connection: Connection, arrival: Arrival = arrival, kind: str = kind) -> None:
             row = inbox_rows.store(connection, arrival, now_ms())
-            if kind == "dead":
-                inbox_rows.finish(connection, [row], "dead", "poison", now_ms())
-            else:
+            if kind == "set aside":
                 inbox_rows.set_aside(connection, [row], "unpaid", now_ms())
+            else:
+                inbox_rows.finish(connection, [row], kind, "poison", now_ms())
 
         await on_sqlite.house.database.write(arrive)
 

@@ -22,7 +22,7 @@ from tests.gateway.rows import (
 from trunkline.agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from trunkline.agent.scope import Scope
 from trunkline.gateway.secrets import MASK, mask_secrets
-from trunkline.gateway.state import fulltext
+from trunkline.gateway.state import checks, fulltext
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.fulltext import Phrase, Reach
 from trunkline.gateway.state.kv import put_value
@@ -278,6 +278,21 @@ def test_of_a_huge_tool_output_the_beginning_is_indexed(database: Database, ana_
     assert found(database, "zanzibar") == 0
 
 
+def test_an_index_of_every_kind_of_text_passes_its_check(database: Database, ana_session: int) -> None:
+    log = "line of a log\n" * 5000 + "the-unusually-longwordthatstandsbeyondwhatisindexed"
+    told = NewMessage(ana_session, "tool", log, 1, tool_call_id="c1", tool_name="terminal")
+    database.write_now(
+        lambda c: say(c, ana_session, ODD, "下周去苏州", "🎉", "…", "x" * 50_000, "don't'\\\"")
+    )
+    database.write_now(lambda c: add_messages(c, [told]))
+
+    assert [(one.subject, one.fine) for one in checks.check(database)] == [
+        ("file", True),
+        ("references", True),
+        ("index", True),
+    ]
+
+
 def break_index(connection: Connection) -> None:
     connection.execute(text("DROP TABLE message_fts"))
 
@@ -286,7 +301,21 @@ def break_shadow_rows(connection: Connection) -> None:
     connection.execute(text("UPDATE message_fts_data SET block = x'00ff00ff00ff'"))
 
 
-@pytest.mark.parametrize("damage", [break_index, break_shadow_rows])
+def break_structure(connection: Connection) -> None:
+    connection.execute(text("UPDATE message_fts_data SET block = x'00ff00ff00ff' WHERE id = 10"))
+
+
+def empty_structure(connection: Connection) -> None:
+    connection.execute(text("UPDATE message_fts_data SET block = x'' WHERE id = 10"))
+
+
+def drop_shadow_table(connection: Connection) -> None:
+    connection.execute(text("DROP TABLE message_fts_data"))
+
+
+@pytest.mark.parametrize(
+    "damage", [break_index, break_shadow_rows, break_structure, empty_structure, drop_shadow_table]
+)
 def test_a_broken_index_stops_no_message_and_a_rebuild_finds_them_all(
     sqlite_database: Database, damage: Callable[[Connection], None]
 ) -> None:

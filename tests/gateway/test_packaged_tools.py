@@ -9,6 +9,8 @@ from textwrap import dedent
 
 import pytest
 
+from tests.gateway.small_house import BO as BO_TELEGRAM
+from tests.gateway.small_house import SmallHouse
 from trunkline.agent.scope import AccountId, PersonId, PersonScope, RoomId, RoomScope, Scope
 from trunkline.agent.tools.base import ToolContext
 from trunkline.gateway.config import parse_config
@@ -142,6 +144,21 @@ async def test_one_that_blocks_holds_nobody_else_up(tmp_path: Path, install: Ins
         assert not running.done()
         module.leave.set()
     assert running.result().content == "over"
+
+
+async def test_another_chat_is_answered_while_one_blocks(sqlite_house: SmallHouse, install: Install) -> None:
+    """DC-12.1."""
+    install("blocking_tools", BLOCKING, {"both": "both"})
+    async with sqlite_house.running() as house:
+        house.call("block", {})
+        house.answer("Hello Bo.", "It is over.")
+        await house.say("go on")
+        module = sys.modules["blocking_tools"]
+        assert await asyncio.to_thread(module.entered.wait, 50)
+        await house.say("hello", user=BO_TELEGRAM)
+        await house.shows("Hello Bo.", chat=BO_TELEGRAM)
+        module.leave.set()
+        await house.shows("It is over.")
 
 
 async def test_one_that_cancels_itself_has_failed_and_cancels_nobody_else(

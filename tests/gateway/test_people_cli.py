@@ -9,6 +9,7 @@ from zipfile import ZipFile
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.gateway.inbound import direct
 from tests.gateway.linked import SETTINGS, Town, code_in, town
 from trunkline.gateway.cli import app
 from trunkline.gateway.cli.failure import ExitCode, Failure
@@ -64,6 +65,25 @@ def test_a_person_is_shown_with_accounts_and_how_they_came(home: Path) -> None:
     ]
     assert "telegram/101" in run(home, "show", "bo").stdout
     assert failure(home, "show", "nobody").exit_code == ExitCode.NOT_FOUND
+
+
+def test_a_stranger_is_let_in_by_their_code_once_and_then_listed(home: Path) -> None:
+    heard: list[str] = []
+
+    async def knock(house: Town) -> None:
+        await house.send(direct("hello", user="777", name="Eve"))
+        heard.extend(await house.told("777"))
+
+    use(home, knock)
+    code = code_in(heard[-1])
+    listed = {row["person"] for row in json.loads(run(home, "list", "--json").stdout)}
+
+    assert "Eve may talk" in run(home, "approve", code).stdout
+
+    now_listed = {row["person"]: row for row in json.loads(run(home, "list", "--json").stdout)}
+    assert set(now_listed) - listed == {"eve"}
+    assert now_listed["eve"]["role"] == "member"
+    assert failure(home, "approve", code).exit_code == ExitCode.NOT_FOUND
 
 
 def test_a_role_is_given_to_people_of_the_chats_only(home: Path) -> None:

@@ -1,6 +1,6 @@
 """The whole house with a provider: what reaches it, what never does, and what an outage costs.
 
-The main ways are gone with each remote provider, the rest with one of them.
+The main ways are gone with each provider, the rest with one of them.
 """
 
 import json
@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from tests.agent.providers.bench_holographic import HolographicBench
 from tests.agent.providers.bench_supermemory import SupermemoryBench
 from tests.agent.providers.benches import BENCHES
 from tests.agent.providers.conformance import ANA, BO, Bench
 from tests.emulators.openai import Reply
+from tests.emulators.provider import Outage
 from tests.gateway.small_house import ANA as ANA_ID
 from tests.gateway.small_house import BO as BO_ID
 from tests.gateway.small_house import GUEST, ROOM, SmallHouse, eventually
@@ -26,14 +28,38 @@ from trunkline.agent.scope import AccountId, RoomId, RoomScope
 from trunkline.gateway.config import write_secrets
 from trunkline.gateway.memory_providers import HEALTH
 from trunkline.gateway.state import codes, kv
+from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.facts import StoreFacts
 from trunkline.gateway.state.schema import person_alias, provider_mirror, provider_outbox, room
 
 TEA = "User drinks jasmine tea at breakfast."
 COFFEE = "User drinks black coffee at breakfast."
 BOAT = "I restore a wooden boat called Marigold."
 
+
+class HouseFactsBench(HolographicBench):
+    """Holographic on the house's own database. In an outage the table of facts is away."""
+
+    def live_in(self, database: Database) -> None:
+        self._database = database
+        self._behind = StoreFacts(database)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        yield
+
+    def fail(self, outage: Outage | None) -> None:
+        away, back = ("fact", "fact_away") if outage else ("fact_away", "fact")
+        self._database.write_now(lambda c: c.exec_driver_sql(f"ALTER TABLE {away} RENAME TO {back}"))
+
+
 EACH = [
-    pytest.param(bench, id=bench.name, marks=bench.marks) for bench in BENCHES if "locked" in bench.outages
+    pytest.param(
+        HouseFactsBench if bench is HolographicBench else bench,
+        id=bench.label or bench.name,
+        marks=bench.marks,
+    )
+    for bench in BENCHES
 ]
 
 
@@ -78,6 +104,8 @@ async def kept(
     folder = tmp_path / "bench"
     folder.mkdir()
     bench: Bench = getattr(request, "param", SupermemoryBench)(folder)
+    if isinstance(bench, HouseFactsBench):
+        bench.live_in(sqlite_house.database)
     async with bench.running():
         yield ProviderHouse(sqlite_house, bench)
 
@@ -150,11 +178,16 @@ async def test_a_room_has_a_bank_of_its_own(kept: ProviderHouse) -> None:
 # What never does.
 
 
-async def test_a_failed_turn_and_a_private_one_stay_here(kept: ProviderHouse) -> None:
+async def test_a_failed_turn_an_interrupted_and_a_private_one_stay_here(kept: ProviderHouse) -> None:
     async with kept.running() as house:
         house.model.then(Reply(status=401))
         await house.say(BOAT)
         await house.ended(1)
+        house.model.then(Reply("A fine boat, and I could say much about it.", stall_after=2))
+        await house.say(f"Again: {BOAT}")
+        await house.asked(2)
+        await house.say("/stop")
+        await house.ended(2)
         await house.say("/private")
         await house.shows("This conversation is private now")
         await kept.talk(f"Between us: {BOAT}", "I see.")

@@ -20,7 +20,6 @@ from tests.gateway.reminder_rows import (
 )
 from tests.gateway.rows import add_person, direct_stream, leave, link_account
 from trunkline.agent.scope import AccountId, PersonId
-from trunkline.gateway.delivery import report_doubt
 from trunkline.gateway.payloads import load_inbound, load_outbound
 from trunkline.gateway.reminder_delivery import Fired, House, fire, send_elsewhere
 from trunkline.gateway.scheduled import is_run
@@ -32,6 +31,7 @@ from trunkline.gateway.state.records import SessionKey
 from trunkline.gateway.state.reminders import Reminder
 from trunkline.gateway.state.schema import account, inbox, person, room, stream, usage
 from trunkline.gateway.state.schema import outbox as outbox_table
+from trunkline.gateway.undelivered import report_doubt
 
 HERE = house()
 TEA = ("chat of ana", "⏰ the tea")

@@ -13,8 +13,12 @@ from trunkline.gateway.clock import now_ms
 from trunkline.gateway.payloads import load_inbound
 from trunkline.gateway.router import NOTHING, Stored, store
 from trunkline.gateway.settings import FileSettings, parse_settings
+from trunkline.gateway.state import inbox as inbox_rows
+from trunkline.gateway.state import people, sessions, turns
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.early import KEPT_MS, MOST
+from trunkline.gateway.state.messages import NewMessage, add_message
+from trunkline.gateway.state.records import SessionKey
 from trunkline.gateway.state.schema import early_deletion, heard, inbox
 
 FILE = {
@@ -135,6 +139,48 @@ async def test_a_mention_added_long_after_or_where_edits_ask_nothing_is_no_quest
     asked = replace(edit(said, "what do we need?"), mentions_me=True)
     assert await take(sqlite_database, asked, settings=settings) == NOTHING
     assert await waiting(sqlite_database) == []
+
+
+async def test_a_deletion_ends_an_edit_that_still_waits_and_forgets_its_words(database: Database) -> None:
+    first = direct("the key is under the mat")
+    await take(database, first)
+    await database.write(lambda c: answered(c, first))
+    assert (await take(database, edit(first, "the key is under the stone"))).wake is not None
+    assert [one.text for one in await waiting(database)] == ["the key is under the stone"]
+
+    await take(database, deletion(first))
+
+    rows = await database.read(lambda c: c.execute(select(inbox).order_by(inbox.c.id)).all())
+    assert [(row.kind, row.state, row.payload) for row in rows] == [
+        ("message", "done", ""),
+        ("edit", "done", ""),
+    ]
+
+
+def answered(connection: Connection, message: InboundMessage) -> None:
+    """As if a turn had answered what waits."""
+    row = connection.execute(select(inbox)).one()
+    key = SessionKey(message.platform, message.tenant, message.chat)
+    stream = people.stream_of(connection, account_id=row.account_id, room_id=None)
+    opened = sessions.start(
+        connection, key, stream, prompt="", snapshot="{}", model="m", now_ms=now_ms(), kind=""
+    )
+    turn = turns.begin(connection, opened.id, stream, row.account_id, "p", now_ms())
+    add_message(
+        connection,
+        NewMessage(
+            opened.id,
+            "user",
+            message.text,
+            now_ms(),
+            turn_id=turn.key.turn,
+            account_id=row.account_id,
+            platform_ids=(message.message_id or "",),
+        ),
+    )
+    inbox_rows.attach_turn(connection, [row.id], turn.key.turn)
+    turns.end(connection, turn.key, "done", "", now_ms())
+    inbox_rows.finish(connection, [row.id], "done", "", now_ms())
 
 
 async def test_an_edited_command_is_not_run_again(sqlite_database: Database) -> None:

@@ -84,7 +84,7 @@ class ScriptedModel:
         yield answer if isinstance(answer, ModelFailure) else ModelDone(answer, Usage(100, 90, 5))
 
     async def is_asked(self, times: int) -> None:
-        async with asyncio.timeout(10), self.asked:
+        async with asyncio.timeout(60), self.asked:
             await self.asked.wait_for(lambda: len(self.requests) >= times)
 
     def instruction(self, number: int = -1) -> str:
@@ -291,7 +291,7 @@ async def reviewing(
 async def ended() -> None:
     """Returns when no review is running or looked at any more."""
     tasks = [task for task in asyncio.all_tasks() if task.get_name() == "review"]
-    _, late = await asyncio.wait(tasks, timeout=10) if tasks else (None, set())
+    _, late = await asyncio.wait(tasks, timeout=60) if tasks else (None, set())
     assert not late
 
 
@@ -459,6 +459,42 @@ async def test_fewer_turns_at_a_conversations_end_are_left_at_that(
         await ended()
 
     assert model.requests == []
+
+
+async def test_a_review_of_an_ended_conversation_that_failed_is_tried_again_during_the_next_one(
+    sqlite_database: Database, store: FileMemoryStore
+) -> None:
+    """MEM-14: what a model that was down at the wrong moment has not learnt is learnt later."""
+    chat = start_chat(sqlite_database, "ana", "s1")
+    model = ScriptedModel(ModelFailure(FailureKind.DOWN), saves("Plays the cello."))
+    last = chat.talk(ENDED_TURNS)
+    following = end(chat, "s2")
+    async with reviewing(sqlite_database, store, model, review_every=10) as running:
+        for asked in (1, *[1] * (ENDED_TURNS - 1), 3, 3):
+            running.after_turn(following.talk())
+            await ended()
+            assert len(model.requests) == asked
+
+    assert (await store.read(chat.scope)).user == ("Plays the cello.",)
+    assert mark(sqlite_database).reviewed == last.row.key.turn
+
+
+async def test_what_a_failed_review_left_is_reviewed_when_the_conversation_ends_soon_after(
+    sqlite_database: Database, store: FileMemoryStore
+) -> None:
+    chat = start_chat(sqlite_database, "ana", "s1")
+    model = ScriptedModel(ModelFailure(FailureKind.DOWN), saves("Plays the cello."))
+    async with reviewing(sqlite_database, store, model) as running:
+        running.after_turn(chat.talk(EVERY))
+        await ended()
+        running.after_turn(chat.talk())
+        await ended()
+        assert len(model.requests) == 1
+        running.after_turn(end(chat, "s2").talk())
+        await ended()
+
+    assert f"last {EVERY + 1} messages" in model.instruction(1)
+    assert (await store.read(chat.scope)).user == ("Plays the cello.",)
 
 
 async def test_the_end_of_a_conversation_held_while_memory_was_paused_is_not_reviewed(

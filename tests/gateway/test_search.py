@@ -296,6 +296,74 @@ async def test_a_search_that_meets_a_broken_index_fails_and_marks_it(sqlite_data
     assert (outcome.degraded, len(outcome.hits)) == (False, 1)
 
 
+async def said_of(house: House, asked: str) -> str:
+    """What a person hears of a search."""
+    try:
+        outcome = await house.outcome(asked)
+    except SearchFailed:
+        return "failed"
+    return "degraded" if outcome.degraded else "found" if outcome.hits else "nothing"
+
+
+ROW = "(SELECT max(id) FROM message_fts_data)"
+
+
+@pytest.mark.parametrize("row", ["10", ROW], ids=["structure", "words"])
+@pytest.mark.parametrize(
+    "block", ["x''", "x'00ff00ff00ff'", "zeroblob(length(block))"], ids=["empty", "wrong", "zero"]
+)
+async def test_after_damage_to_one_row_of_the_index_nothing_found_is_never_all_that_is_said(
+    sqlite_database: Database, row: str, block: str
+) -> None:
+    house = House(sqlite_database)
+    house.said("ana", "s1", "zephyr before")
+    damage = f"UPDATE message_fts_data SET block = {block} WHERE id = {row}"
+    house.database.write_now(lambda connection: connection.execute(text(damage)))
+
+    assert await said_of(house, "zephyr") in ("degraded", "failed")
+
+    house.said("ana", "s2", "zephyr after")
+    assert reindex(house.database, lambda done, total: None) == 2
+    outcome = await house.outcome("zephyr")
+    assert (outcome.degraded, len(outcome.hits)) == (False, 2)
+
+
+async def test_a_word_that_nobody_said_is_no_damage(house: House) -> None:
+    house.said("ana", "s1", "a cup of tea", "…", "", "x" * 50_000, "一 " + "word " * 10_000)
+
+    outcome = await house.outcome("zephyr")
+
+    assert (outcome.hits, outcome.degraded) == ((), False)
+
+
+@pytest.mark.parametrize("asked", ["1.2", "v1.2", "1.2.3", "V1.2.3", "2.3", "1.2*", "v1.2.*"])
+@pytest.mark.parametrize("said", ["we run v1.2.3 now", "we run 1.2.3 now"])
+async def test_a_version_is_found_with_and_without_its_v(house: House, said: str, asked: str) -> None:
+    house.said("ana", "s1", said)
+    house.said("ana", "s2", "we run v2.1.3 and 1.3.2, not 12.3")
+
+    assert (await house.found(asked))[0] == "s1"
+    assert await house.found(f"{asked} NOT now") in ([], ["s2"])
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("the dep\u200bloy went well", "deploy"),
+        ("the deploy went well", "dep\u200bloy"),
+        ("a soft\u00adware update", "software"),
+        ("see lib/\u200bcache.py", "lib/cache.py"),
+        ("去苏\u2060州", "苏州"),
+        ("\ufeffhello there", "hello"),
+    ],
+)
+async def test_a_character_without_a_width_parts_no_word(house: House, said: str, asked: str) -> None:
+    house.said("ana", "s1", said)
+
+    assert await house.lines(asked) == [said]
+    assert await house.lines(f'"{asked}"') == [said]
+
+
 async def test_the_session_one_is_in_is_left_out_but_for_what_was_compacted(house: House) -> None:
     ids = house.said("ana", "s1", "zephyr one", "well", "zephyr two", "yes")
     house.said("ana", "s2", "zephyr elsewhere")

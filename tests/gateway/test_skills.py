@@ -209,6 +209,12 @@ async def test_one_review_does_for_memory_and_skills_when_both_are_due(sqlite_ho
         await house.shows("New skill: tea")
         spent = [body for body in house.model.requests if "review of this conversation" in str(body)]
         assert len(spent) == 3
+        turned, review = house.model.requests[1:3]
+        *before, asked = review["messages"]
+        assert before[: len(turned["messages"])] == turned["messages"]
+        assert len(before) == len(turned["messages"]) + 1  # the answer
+        for question in ("reveal anything lasting", "the way the work was done"):
+            assert question in str(asked["content"])
 
 
 async def test_what_a_person_does_to_their_skills_by_command(sqlite_house: SmallHouse) -> None:

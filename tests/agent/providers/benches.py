@@ -1,5 +1,6 @@
-"""The table of benches: one line for each provider."""
+"""The table of benches: one line for each provider, and the real servers that the environment names."""
 
+import os
 from typing import Any
 
 import pytest
@@ -10,11 +11,13 @@ from tests.agent.providers.bench_holographic import HolographicBench
 from tests.agent.providers.bench_honcho import HonchoBench
 from tests.agent.providers.bench_mem0 import Mem0Bench, Mem0LocalBench
 from tests.agent.providers.bench_openviking import OpenVikingBench
+from tests.agent.providers.bench_real_byterover import RealByteRoverBench
 from tests.agent.providers.bench_retaindb import RetainDbBench
 from tests.agent.providers.bench_supermemory import SupermemoryBench
 from tests.agent.providers.conformance import Bench
-from tests.agent.providers.real_servers import named_here
+from tests.agent.providers.real_servers import RealHindsightBench, RealOpenVikingBench, address_name
 
+REAL: tuple[type[Bench], ...] = (RealHindsightBench, RealOpenVikingBench, RealByteRoverBench)
 BENCHES: tuple[type[Bench], ...] = (
     HolographicBench,
     OpenVikingBench,
@@ -25,7 +28,7 @@ BENCHES: tuple[type[Bench], ...] = (
     HonchoBench,
     Mem0Bench,
     Mem0LocalBench,
-    *named_here(),
+    *(bench for bench in REAL if os.environ.get(address_name(bench.name))),
 )
 
 

@@ -1,7 +1,7 @@
 """The real servers of memory providers: programs in environments of their own, which `make servers` installs.
 
 test_real_servers.py starts them and runs the tests of every provider again with their addresses in the
-environment; a server that runs already can be named there by hand.
+environment, or with its path where it is no server; one that runs already can be named there by hand.
 """
 
 import os
@@ -12,13 +12,26 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar
 
-from tests.agent.providers.conformance import Bench, ServerBench
+import pytest
+
+from tests.agent.providers.conformance import ServerBench
 from tests.emulators.provider_relay import HindsightRelay, OpenVikingRelay, ProviderRelay
 from trunkline.agent.providers.base import bank_of
 from trunkline.agent.scope import Scope
 
 INSTALLED = Path(sys.prefix) / "servers"
 KEY = "a-key-that-no-server-of-ones-own-asks-for"
+
+
+def installed(server: str, program: str) -> Path:
+    """The program of a server. Where it isn't installed the test is skipped, but never in CI."""
+    path = INSTALLED / server / program
+    if not path.exists():
+        told = f"The server of {server} is not installed here: `make servers` does it."
+        if os.environ.get("CI"):
+            pytest.fail(told)
+        pytest.skip(told)
+    return path
 
 
 def address_name(provider: str) -> str:
@@ -67,11 +80,3 @@ class RealOpenVikingBench(RealBench):
     lookup = ("openviking_search", "query")
     keep = ("openviking_remember", "content")
     server_kind = OpenVikingRelay
-
-
-REAL: tuple[type[RealBench], ...] = (RealHindsightBench, RealOpenVikingBench)
-
-
-def named_here() -> tuple[type[Bench], ...]:
-    """The benches of the real servers whose addresses stand in the environment."""
-    return tuple(bench for bench in REAL if os.environ.get(address_name(bench.name)))

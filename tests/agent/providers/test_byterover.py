@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -191,6 +192,7 @@ async def test_that_the_model_stored_nothing_is_no_success(opened: Opened) -> No
         ("unconnected", "brv providers connect"),
         ("broken", "failed"),
         ("noise", "no answer"),
+        ("cut", "no answer"),
         ("flood", "too much"),
     ],
 )
@@ -272,6 +274,37 @@ async def test_what_the_model_wrote_and_the_program_noted_down_goes_too(opened: 
     assert await opened.bench.stored(ANA) == []
     assert sorted("jasmine" in text for text in records(opened)) == [False, True]
     assert "boat" in "".join(records(opened))
+
+
+async def test_what_the_program_made_of_a_topic_in_its_own_words_goes_with_that(opened: Opened) -> None:
+    await opened.write(ANA, "w-1", after="User rows.")
+    topic = tree(opened) / "life" / "breakfast"
+    topic.mkdir(parents=True)
+    made = [topic / f"tea{kind}.md" for kind in ("", ".abstract", ".overview", ".full", ".stub")]
+    made += [tree(opened) / "_index.md", topic.parent / "_index.md", topic / "_index.md"]
+    for path in made:
+        path.write_text(TEA if path == made[0] else "A leaf in hot water, mornings.")
+    (topic / "teapot.md").write_text("A pot of clay.")
+
+    assert (await opened.provider.forget(ForgetFact((TEA,), (), ()), ANA)).removed == 1
+    assert sorted(await opened.bench.stored(ANA)) == ["A pot of clay.", "User rows."]
+
+
+async def test_the_daemon_that_remembers_is_ended_before_something_is_forgotten(opened: Opened) -> None:
+    await opened.call("byterover_curate", ANA, content=TEA)
+    noted = bench_of(opened).trees.parent / RECORDS
+    daemon = await asyncio.create_subprocess_exec("sleep", "600", start_new_session=True)
+    (noted / "daemon.json").write_text(json.dumps({"pid": daemon.pid, "port": 1, "version": "3.14.0"}))
+    (noted / "heartbeat").write_text("0")
+    os.utime(noted / "heartbeat", (0, 0))
+
+    await opened.provider.forget(ForgetFact((TEA,), (), ()), ANA)  # the daemon of before has long ended
+    (noted / "heartbeat").touch()
+    await opened.provider.forget(ForgetAll(), BO)  # it was never asked for him
+    assert daemon.returncode is None
+    await opened.provider.forget(ForgetFact((TEA,), (), ()), ANA)
+    async with asyncio.timeout(60):
+        assert await daemon.wait() == -signal.SIGKILL
 
 
 async def test_everything_goes_with_the_programs_own_records(opened: Opened) -> None:

@@ -372,11 +372,16 @@ class Banks(Scripted):
             Tool("one_find", "Finds.", Words, find, read_only=True),
             Tool("one_add", "Adds.", Words, add),
             Tool("one_drop", "Drops.", Number, drop),
+            Tool("one_ask", "Asks, and the store writes the question down.", Asking, find),
         )
 
 
 class Number(BaseModel):
     fact_id: int
+
+
+class Asking(BaseModel):
+    question: str
 
 
 async def test_tools_of_a_person_who_was_two_read_both_banks_and_write_to_their_own() -> None:
@@ -388,6 +393,9 @@ async def test_tools_of_a_person_who_was_two_read_both_banks_and_write_to_their_
         context = ToolContext(ANA, "s-1", 1, 1, "c", "telegram", WHEN)
         assert (await drop.run(Number(fact_id=2), context)).content == "dropped 2"
         assert (await drop.run(Number(fact_id=3), context)).is_error
+        ask = next(tool for tool in dispatcher.tools() if tool.name == "one_ask")
+        told = await ask.run(Asking(question="What is kept?"), context)
+        assert told.content == f"{TEA}\n{BOAT}"
 
     assert banks.written == [ANA]
 

@@ -14,12 +14,14 @@ from tests.emulators.mem0 import Mem0Emulator
 from trunkline.agent.providers.base import (
     ForgetAll,
     ForgetFact,
+    MemoryWrite,
     ProviderDown,
     ProviderLocked,
     ProviderRefused,
     bank_of,
 )
 from trunkline.agent.providers.mem0_values import INSTRUCTIONS, KEY
+from trunkline.agent.providers.remote import entry_id
 
 TEA = "User drinks jasmine tea at breakfast."
 COFFEE = "User drinks black coffee at breakfast."
@@ -139,6 +141,19 @@ async def test_memories_are_corrected_and_deleted_by_their_owner_alone(opened: O
     assert await opened.bench.stored(ANA) == [COFFEE]
     assert not (await opened.call("mem0_delete", ANA, memory_ids=["mem-0", found["id"]])).is_error
     assert await opened.bench.stored(ANA) == []
+
+
+async def test_what_the_service_gives_of_another_user_is_dropped(opened: Opened) -> None:
+    await opened.write(BO, "w-1", after=TEA)
+    (his,) = server(opened).memories.values()
+    server(opened).careless = True
+    his.metadata[KEY] = entry_id(bank_of(ANA, "trunkline"), MemoryWrite("w-1", "add", "user", "", TEA, ""))
+
+    assert await opened.recall(TEA, ANA) == []
+    assert TEA not in (await opened.call("mem0_search", ANA, query=TEA)).content
+    await opened.provider.forget(ForgetFact((TEA,), (his.metadata[KEY],), ()), ANA)
+    await opened.write(ANA, "w-1", after=TEA)
+    assert [await opened.bench.stored(scope) for scope in (ANA, BO)] == [[TEA], [TEA]]
 
 
 async def test_the_sdk_tells_nobody_and_writes_nothing_into_the_home(opened: Opened) -> None:

@@ -1,6 +1,7 @@
-"""The tests of every provider on the real servers of Hindsight and OpenViking.
+"""The tests of every provider on the real servers of Hindsight and OpenViking, and ByteRover's own program.
 
-Each server is started once, for a run of pytest of its own. Only its embeddings come from an emulator.
+Each server is started once, for a run of pytest of its own. From an emulator come only its embeddings, and
+the answers of the model that ByteRover's program asks.
 """
 
 import asyncio
@@ -14,14 +15,23 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.agent.providers.real_servers import INSTALLED, address_name
+from tests.agent.providers.bench_real_byterover import INSTALL, PROGRAM, RealByteRoverBench
+from tests.agent.providers.conformance import ANA, BO, Opened
+from tests.agent.providers.real_servers import address_name, installed
 from tests.emulators.mem0 import EmbeddingsEmulator
 from tests.gateway.postgresql import own_server, written
+from trunkline.agent.providers.base import ForgetAll, ForgetFact
+from trunkline.agent.providers.texts import states
+from trunkline.agent.scope import Scope
+from trunkline.gateway.provider_status import check_provider
 
 ROOT = Path(__file__).parents[3]
 SUITE = "tests/agent/providers/test_conformance.py"
 DIMENSIONS = 384
 EMBEDDER_KEY = "sk-emulated-embedder-key-000000000"
+TEA = "User drinks jasmine tea at breakfast."
+BREAKFAST = "What does the user drink at breakfast?"
+BOAT = "User restores a wooden boat called Marigold."
 START_S = 600.0
 LOOK_S = 0.2
 LIMIT_S = 1_500
@@ -61,7 +71,8 @@ async def test_hindsights_own_server_passes(
     }
     environment = {f"HINDSIGHT_API_{name}": value for name, value in settings.items()}
     url = f"http://127.0.0.1:{unused_tcp_port}"
-    async with running(command("hindsight", "hindsight-api"), environment, tmp_path, url):
+    start = [str(installed("hindsight", "bin/hindsight-api"))]
+    async with running(start, environment, tmp_path, url):
         await suite_passes("hindsight", url, tmp_path)
 
 
@@ -73,21 +84,52 @@ async def test_openvikings_own_server_passes(tmp_path: Path, embedder: str, unus
         "embedding": {"dense": {**model, "dimension": DIMENSIONS}},
     }
     (tmp_path / "ov.conf").write_text(json.dumps(settings))
-    start = command("openviking", "openviking-server", "--config", str(tmp_path / "ov.conf"))
+    program = installed("openviking", "bin/openviking-server")
+    start = [str(program), "--config", str(tmp_path / "ov.conf")]
     url = f"http://127.0.0.1:{unused_tcp_port}"
     async with running(start, {}, tmp_path, url):
         await suite_passes("openviking", url, tmp_path)
 
 
-def command(server: str, program: str, *arguments: str) -> list[str]:
-    """How an installed server is started. Where it isn't installed the test is skipped, but never in CI."""
-    path = INSTALLED / server / "bin" / program
-    if not path.exists():
-        told = f"The server of {server} is not installed here: `make servers` does it."
-        if os.environ.get("CI"):
-            pytest.fail(told)
-        pytest.skip(told)
-    return [str(path), *arguments]
+with_byterover = pytest.mark.skipif(not PROGRAM.exists(), reason=f"not installed: {INSTALL}")
+
+
+@with_byterover
+async def test_byterovers_own_program_passes(tmp_path: Path) -> None:
+    await suite_passes("byterover", str(PROGRAM), tmp_path)
+
+
+@with_byterover
+async def test_byterovers_own_program_keeps_answers_and_forgets(tmp_path: Path) -> None:
+    bench = RealByteRoverBench(tmp_path)
+    async with bench.running():
+        opened = Opened(bench, bench.make())
+        assert await check_provider(opened.provider, bench.kind.check_s) == ""
+        await opened.write(ANA, "w-1", after=TEA)
+        assert "jasmine" in await answer(opened, BREAKFAST, ANA)
+        assert "jasmine" not in await answer(opened, BREAKFAST, BO)
+
+        kept = await opened.call("byterover_curate", ANA, content=BOAT)
+        assert json.loads(kept.content) == {"success": True, "topics": 1}
+        assert any(states(text, (BOAT,)) for text in await opened.recall("wooden boat", ANA))
+        assert "Marigold" in await answer(opened, "What is the wooden boat called?", ANA)
+
+        await opened.provider.forget(ForgetFact((BOAT,), (), ()), ANA)
+        assert holding(bench, "Marigold") == []
+        assert "Marigold" not in await answer(opened, "What is the wooden boat called?", ANA)
+        await opened.provider.forget(ForgetAll(), ANA)
+        assert holding(bench, "jasmine") == []
+        assert bench.model.violations == []
+
+
+async def answer(opened: Opened, question: str, scope: Scope) -> str:
+    return (await opened.call("byterover_query", scope, question=question)).content
+
+
+def holding(bench: RealByteRoverBench, word: str) -> list[str]:
+    """The files, of the trees and of the program's own records, in which a word stands."""
+    paths = (path for path in bench.trees.parent.rglob("*") if path.is_file())
+    return [str(path) for path in paths if word.encode() in path.read_bytes()]
 
 
 @asynccontextmanager
