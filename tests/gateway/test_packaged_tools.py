@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import dedent
@@ -159,6 +160,41 @@ async def test_another_chat_is_answered_while_one_blocks(sqlite_house: SmallHous
         await house.shows("Hello Bo.", chat=BO_TELEGRAM)
         module.leave.set()
         await house.shows("It is over.")
+
+
+PLACES = """\
+    import asyncio
+    from pydantic import BaseModel
+    from trunkline.agent.tools.base import Tool, ToolResult
+
+    class Nothing(BaseModel):
+        pass
+
+    async def place(given, context):
+        before = context.session
+        await asyncio.sleep(0)
+        within = await asyncio.to_thread(lambda: context.session)
+        return ToolResult(f"{before} {within} {context.session}")
+
+    def make():
+        return Tool("place", "Tells the place.", Nothing, place)
+"""
+
+
+async def test_a_hundred_calls_of_two_chats_between_each_other_see_their_own_chat_each(
+    tmp_path: Path, install: Install
+) -> None:
+    install("place_tools", PLACES, {"place": "make"})
+    (tool,) = load_packaged_tools([], settings(tmp_path), lambda _: None)
+    arguments = tool.arguments()
+
+    async with asyncio.TaskGroup() as group:
+        calls = [
+            (chat, group.create_task(tool.run(arguments, replace(context(ANA), session=chat))))
+            for _ in range(100)
+            for chat in ("first", "second")
+        ]
+    assert [call.result().content for _, call in calls] == [f"{chat} {chat} {chat}" for chat, _ in calls]
 
 
 async def test_one_that_cancels_itself_has_failed_and_cancels_nobody_else(
