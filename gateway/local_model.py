@@ -268,8 +268,8 @@ SMOLLM2 = Weights(
     98_362_432,
 )
 """Apache-2.0. Enough to try a real server, far too small to be anybody's assistant."""
-SMALL_MODEL_TOKENS = 400
-"""How long its answers may be."""
+SMALL_MODEL_TOKENS = 100
+"""How long a part of its answers may be; the turn loop goes on with one that was cut, for a few parts."""
 
 Progress = Callable[[int, int], None]
 """Told bytes done and bytes in all while the file is put in its place."""
