@@ -49,8 +49,9 @@ bench: $(VENV)/dev.stamp
 # The server for model files, for `trunkline model try` and the tests that talk to a real model.
 local: $(VENV)/local.stamp
 
-# The servers of memory providers that the tests run on, each in an environment of its own.
-SERVERS := hindsight openviking
+# The servers of memory providers that the tests run on, and the one that is a program of npm's, each in an
+# environment of its own.
+SERVERS := byterover hindsight openviking
 servers: $(SERVERS:%=$(VENV)/servers/%.stamp)
 
 # What an extra needs, such as make extra NAME=mcp
@@ -66,7 +67,9 @@ lock:
 	$(COMPILE) pyproject.toml --group build --group dev --extra documents -c requirements/run.txt -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --group build --extra documents --extra local -c requirements/run.txt -o requirements/local.txt
 	$(foreach each,$(SERVERS),$(COMPILE) requirements/servers/$(each).in \
-	  --excludes requirements/servers/$(each).excludes -o requirements/servers/$(each).txt &&) true
+	  $(patsubst %,--excludes %,$(wildcard requirements/servers/$(each).excludes)) -o requirements/servers/$(each).txt &&) true
+	$(MAKE) $(VENV)/servers/byterover.stamp
+	cd requirements/servers/byterover && PATH="$(abspath $(VENV))/servers/byterover/bin:$$PATH" npm update --package-lock-only
 
 clean:
 	rm -rf $(VENV) build dist trunkline.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
@@ -85,12 +88,15 @@ else
 	@$(MAKE_VENV) $(PYTHON) $(VENV)
 endif
 
-# The packages that a server can do without are left out of its list, so nothing but the list is installed.
-$(VENV)/servers/%.stamp: requirements/servers/%.txt | $(VENV)/pyvenv.cfg
+# The packages that a server can do without are left out of its list, so nothing but the list is installed, and
+# what a script beside it installs.
+.SECONDEXPANSION:
+$(VENV)/servers/%.stamp: requirements/servers/%.txt $$(wildcard requirements/servers/$$*/*) | $(VENV)/pyvenv.cfg
 	@echo "Installing the server $*"
 	@rm -rf $(@:.stamp=)
 	@$(MAKE_VENV) $(if $(UV),$(PYTHON)) $(@:.stamp=)
 	@$(call INSTALL_INTO,$(@:.stamp=)) --no-deps --require-hashes -r $<
+	@test ! -e $(<:.txt=)/install || $(<:.txt=)/install $(@:.stamp=)
 	@touch $@
 
 $(VENV)/%.stamp: requirements/%.txt pyproject.toml | $(VENV)/pyvenv.cfg

@@ -421,6 +421,21 @@ class Reacts(Protocol):
 
 
 @runtime_checkable
+class Hears(Protocol):
+    """An adapter whose platform tells it something all the time, be it only that there is nothing new."""
+
+    @property
+    def deaf_after_s(self) -> float:
+        """A silence longer than that is no ordinary one."""
+        ...
+
+    @property
+    def heard_ago_s(self) -> float:
+        """How long the platform has told nothing. Sending may work all the same."""
+        ...
+
+
+@runtime_checkable
 class KnowsMembers(Protocol):
     """An adapter that can be asked who is in a room, for what its platform didn't tell: the house does so now
     and then."""
@@ -454,7 +469,7 @@ class Entitles(Protocol):
 
 @runtime_checkable
 class ShowsCommands(Protocol):
-    """An adapter of a platform where one direct chat may have a menu of commands of its own."""
+    """An adapter of a platform where one chat may have a menu of commands of its own."""
 
     async def show_commands(self, chat: str, more: Sequence[CommandSpec]) -> None:
         """Shows these after the commands that everybody has; without any the chat has everybody's menu.

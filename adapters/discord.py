@@ -7,10 +7,12 @@ to the chat with an enforced nonce, or through a slash command's interaction whi
 import asyncio
 import logging
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from math import inf
 
 import aiohttp
 import discord
@@ -352,6 +354,15 @@ class DiscordAdapter:
         async with translated(repeatable=True):
             channel = client.get_partial_messageable(_channel_id(to))
             await channel.get_partial_message(int(message_id)).add_reaction(emoji)
+
+    @property
+    def deaf_after_s(self) -> float:
+        return self._silence_s
+
+    @property
+    def heard_ago_s(self) -> float:
+        """Since the last event, or echo of a heartbeat."""
+        return inf if self._open is None else time.monotonic() - self._open.client.heard_s
 
     @property
     def direct_link(self) -> str:

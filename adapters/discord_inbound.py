@@ -105,8 +105,8 @@ class Normaliser:
 
     async def _message(self, message: discord.Message) -> InboundMessage | None:
         inbound = await self._said(message)
-        if inbound is None:
-            return None
+        if inbound is None or inbound.sender.is_bot:
+            return inbound
         found = split_command(inbound.text, self._commands)
         if found is None:
             return inbound

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -54,7 +55,9 @@ class Listener(discord.Client):
             max_ratelimit_timeout=_MAX_RATE_WAIT_S,
             chunk_guilds_at_startup=False,
             heartbeat_timeout=silence_s,
+            enable_debug_events=True,
         )
+        self.heard_s = time.monotonic()
         self.events: asyncio.Queue[Event | SessionBegan] = asyncio.Queue(MAX_EVENTS)
         self.files = aiohttp.ClientSession(connector=connector, connector_owner=False, proxy=proxy)
         self._connected = connected
@@ -70,6 +73,10 @@ class Listener(discord.Client):
     async def fail_when_full(self) -> None:
         await self._full.wait()
         raise Unavailable(f"The inbox did not take {MAX_EVENTS} messages from Discord in time.")
+
+    async def on_socket_raw_receive(self, _: object) -> None:
+        # Each heartbeat's echo, too.
+        self.heard_s = time.monotonic()
 
     async def on_connect(self) -> None:
         self.offer(SessionBegan())

@@ -1,4 +1,4 @@
-"""The words of a Discord message as a person reads them: names for ids, and what isn't text said in words."""
+"""The words of a Discord message as people read them: names beside ids, and what isn't text said in words."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import discord
 
-from trunkline.adapters.inline import TEXT_CHARS, inline
+from trunkline.adapters.inline import TEXT_CHARS, inline, named
 
 _TOKEN = re.compile(
     r"<(?:@!?(?P<user>\d+)|@&(?P<role>\d+)|#(?P<channel>\d+)|a?:(?P<emoji>\w+):\d+"
@@ -57,13 +57,13 @@ def _name(token: re.Match[str], message: discord.Message) -> str:
     value = token[token.lastgroup or 0]
     match token.lastgroup:
         case "user":
-            return f"@{inline(_user(int(value), message))}"
+            return f"@{named(_user(int(value), message), value)}"
         case "role":
             role = message.guild.get_role(int(value)) if message.guild else None
             return f"@{inline(role.name.removeprefix('@')) if role else value}"
         case "channel":
             channel = message.guild.get_channel_or_thread(int(value)) if message.guild else None
-            return f"#{inline(channel.name) if channel else value}"
+            return f"#{named(channel.name if channel else '', value)}"
         case "emoji":
             return f":{value}:"
         case "command":
@@ -71,12 +71,12 @@ def _name(token: re.Match[str], message: discord.Message) -> str:
     return datetime.fromtimestamp(int(value), UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _user(user_id: int, message: discord.Message) -> str:
+def _user(user_id: int, message: discord.Message) -> str | None:
     for user in message.mentions:
         if user.id == user_id:
             return user.display_name
     member = message.guild.get_member(user_id) if message.guild else None
-    return member.display_name if member else str(user_id)
+    return member.display_name if member else None
 
 
 def _embeds(embeds: Sequence[discord.Embed]) -> Iterator[str]:

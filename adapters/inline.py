@@ -18,5 +18,11 @@ def inline(text: str, max_chars: int = NAME_CHARS) -> str:
     return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"
 
 
+def named(name: str | None, id: str) -> str:
+    """Somebody or something called by name in a text: the id behind it tells namesakes apart."""
+    line = inline(name or "")
+    return id if line in ("", id) else f"{line} ({id})"
+
+
 def _breaks(char: str) -> bool:
     return unicodedata.category(char) in ("Cc", "Zl", "Zp", "Cs")

@@ -25,6 +25,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import NoReturn
 
 import aiohttp
@@ -51,7 +52,7 @@ from trunkline.adapters.base import (
     Uncertain,
     Unreachable,
 )
-from trunkline.adapters.inline import inline
+from trunkline.adapters.inline import named
 from trunkline.adapters.markup.slack import render_slack
 from trunkline.adapters.slack_buttons import EMOJI, attachments, name_of_emoji
 from trunkline.adapters.slack_errors import translated
@@ -65,7 +66,7 @@ from trunkline.adapters.slack_inbound import (
 )
 from trunkline.adapters.slack_members import Members
 from trunkline.adapters.slack_names import Names
-from trunkline.adapters.slack_socket import build_app, open_socket
+from trunkline.adapters.slack_socket import Socket, build_app, open_socket, raised
 from trunkline.adapters.slack_text import without_pings
 from trunkline.adapters.slack_wire import WireHistory
 
@@ -146,6 +147,7 @@ class SlackAdapter:
         self._members = Members(self._web)
         self._no_status_until: dict[tuple[str, str], float] = {}
         self._reader: InboundReader | None = None
+        self._socket: Socket | None = None
 
     @property
     def platform(self) -> str:
@@ -212,11 +214,20 @@ class SlackAdapter:
             asyncio.TaskGroup() as tasks,
         ):
             tasks.create_task(socket.answer_requests())
-            tasks.create_task(_raised(not_stored))
+            tasks.create_task(raised(not_stored))
             await socket.connect(self._timing.connect_s)
+            self._socket = socket
             _log.info("slack connected team=%s user=%s", identity.team, identity.user)
             connected(identity.user)
             await socket.watch(self._timing.check_s, self._timing.lost_after_s)
+
+    @property
+    def deaf_after_s(self) -> float:
+        return self._timing.lost_after_s
+
+    @property
+    def heard_ago_s(self) -> float:
+        return inf if self._socket is None else self._socket.heard_ago_s
 
     async def _welcome(self, team: str, user: str, channel: str, thread: str) -> None:
         """What one could ask, in a pane just opened. A courtesy: it is tried once and never raises."""
@@ -293,8 +304,8 @@ class SlackAdapter:
         names = {}
         for user in ids:
             with suppress(Rejected):  # nobody of that id: the words stay as they were written
-                names[user] = inline(await self._names.find(user))
-        return _USER_ID.sub(lambda found: f"@{names.get(found[1], found[1])}", text)
+                names[user] = await self._names.find(user)
+        return _USER_ID.sub(lambda found: f"@{named(names.get(found[1]), found[1])}", text)
 
     async def is_in(self, chat: str, user: str) -> bool:
         return await self._members.is_in(chat, user)
@@ -484,7 +495,3 @@ def _first(group: BaseExceptionGroup[AdapterError]) -> AdapterError:
     """A task group wraps what ended it; the supervisor wants the error itself."""
     inner = group.exceptions[0]
     return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
-
-
-async def _raised(failure: asyncio.Future[NoReturn]) -> NoReturn:
-    await failure

@@ -1,6 +1,6 @@
 """Slack's refusals and broken connections as the `AdapterError` kinds, each with what to do about it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import aiohttp
@@ -99,8 +99,12 @@ def _read(exc: SlackApiError) -> tuple[int, float, dict[str, object]]:
     headers = getattr(response, "headers", {})
     status = getattr(response, "status_code", 0) or getattr(response, "status", 0)
     answer = getattr(response, "data", {})
+    return int(status), wait_s(headers), answer if isinstance(answer, dict) else {}
+
+
+def wait_s(headers: Mapping[str, str]) -> float:
+    """The seconds that Slack asks to wait."""
     try:
-        retry_after = float(headers.get("Retry-After", _DEFAULT_RETRY_S))
+        return float(headers.get("Retry-After", _DEFAULT_RETRY_S))
     except ValueError:
-        retry_after = _DEFAULT_RETRY_S
-    return int(status), retry_after, answer if isinstance(answer, dict) else {}
+        return _DEFAULT_RETRY_S

@@ -24,7 +24,7 @@ from trunkline.adapters.base import (
     Unavailable,
     Uncertain,
 )
-from trunkline.adapters.slack_errors import translated
+from trunkline.adapters.slack_errors import translated, wait_s
 from trunkline.adapters.slack_wire import WireFile, WireShares
 
 MESSAGE_FILES = 10
@@ -142,9 +142,7 @@ def _require_own_host(web: AsyncWebClient, address: str) -> None:
 
 def _require_file(response: aiohttp.ClientResponse, attachment: Attachment) -> None:
     if response.status == 429:
-        raise RateLimited(
-            "Slack asks to wait before the file", float(response.headers.get("Retry-After", "10"))
-        )
+        raise RateLimited("Slack asks to wait before the file", wait_s(response.headers))
     if response.status >= 500:
         raise Unavailable(f"Slack could not send the file (HTTP {response.status})")
     if response.status != 200:

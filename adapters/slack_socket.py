@@ -68,6 +68,7 @@ class Socket(AsyncBaseSocketModeHandler):
         self.client = client
         self._socket_client = client
         self._greeted = asyncio.Event()
+        self._greeted_s = time()
         self._waiting: asyncio.Queue[SocketModeRequest] = asyncio.Queue(_WAITING_REQUESTS)
         client.message_listeners.append(self._notice)
         client.socket_mode_request_listeners.append(self.handle)
@@ -86,6 +87,12 @@ class Socket(AsyncBaseSocketModeHandler):
     async def _notice(self, _: AsyncBaseSocketModeClient, message: dict[str, object], __: str | None) -> None:
         if message.get("type") == "hello":
             self._greeted.set()
+            self._greeted_s = time()
+
+    @property
+    def heard_ago_s(self) -> float:
+        """Since the last pong; since the greeting, where there was none yet."""
+        return time() - max(self._greeted_s, self._socket_client.last_ping_pong_time or 0.0)
 
     async def handle(self, _: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:
         try:
@@ -194,6 +201,11 @@ def build_app(web: AsyncWebClient, identity: Identity, logger: logging.Logger, t
         await ack()
 
     return app
+
+
+async def raised(failure: asyncio.Future[NoReturn]) -> NoReturn:
+    """Waits for what ends a connection, and raises it."""
+    await failure
 
 
 def _wrong_app_token(exc: AdapterError) -> Unauthorized:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from trunkline.adapters.inline import inline
+from trunkline.adapters.inline import named
 
 NameOf = Callable[[str], str | None]
 """The name of a user id where it is known without asking Slack."""
@@ -79,9 +79,9 @@ def without_pings(text: str, mention: str | None) -> str:
 def _entity(inner: str, name_of: NameOf) -> str:
     target, _, label = (_unescape(part) for part in inner.partition("|"))
     if target.startswith("@"):
-        return f"@{inline(label or name_of(target[1:]) or target[1:])}"
+        return f"@{named(label or name_of(target[1:]), target[1:])}"
     if target.startswith("#"):
-        return f"#{inline(label or target[1:])}"
+        return f"#{named(label, target[1:])}"
     if target.startswith("!"):
         return label or f"@{target[1:].partition('^')[0]}"
     return _link(target, label)

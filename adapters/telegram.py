@@ -140,6 +140,7 @@ class TelegramAdapter:
         self._moved: dict[int, int] = {}
         self._presses: Presses | None = None
         self._user_name = ""
+        self._heard_s = 0.0
 
     async def run(self, deliver: Deliver, connected: Callable[[str], None]) -> None:
         """Polls until cancelled. The next poll, which tells Telegram that we have a batch, goes out only
@@ -167,6 +168,7 @@ class TelegramAdapter:
         except TelegramError as exc:
             raise translated(exc, "connecting") from exc
         names = {menu_name(spec): spec.name for spec in self._commands}
+        self._heard_s = time.monotonic()
         self._user_name = self._bot.username
         return Myself(self._bot.id, self._user_name, names)
 
@@ -182,6 +184,7 @@ class TelegramAdapter:
                     await asyncio.sleep(setbacks.wait_s(exc, time.monotonic()))
                     continue
                 setbacks.failures = 0
+                self._heard_s = time.monotonic()
                 confirmed = offset
                 for update in updates:
                     await self._take(update, me, deliver)
@@ -191,7 +194,7 @@ class TelegramAdapter:
                 await self._confirm(offset)
 
     async def _next_updates(self, offset: int | None) -> tuple[Update, ...]:
-        async with asyncio.timeout(self._pacing.poll_s + CONNECT_S + self._pacing.grace_s):
+        async with asyncio.timeout(self.deaf_after_s + CONNECT_S):
             return await self._bot.get_updates(
                 offset=offset, timeout=self._pacing.poll_s, allowed_updates=UPDATES_WANTED
             )
@@ -217,6 +220,15 @@ class TelegramAdapter:
                 await self._bot.get_updates(offset=offset, limit=1, timeout=0)
         except (TelegramError, TimeoutError) as exc:
             logger.debug("last offset not confirmed: %s", exc)
+
+    @property
+    def deaf_after_s(self) -> float:
+        return self._pacing.poll_s + self._pacing.grace_s
+
+    @property
+    def heard_ago_s(self) -> float:
+        """Since the last poll that was answered."""
+        return time.monotonic() - self._heard_s
 
     @property
     def direct_link(self) -> str:

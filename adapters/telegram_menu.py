@@ -47,10 +47,12 @@ async def publish_own_menu(
 ) -> None:
     """Gives a chat a menu of its own, or takes it away where nothing would be added to everybody's.
 
-    Raises TelegramError, TimeoutError.
+    A group has a number below zero. Raises TelegramError, TimeoutError.
     """
     scope = BotCommandScopeChat(chat)
-    for language in _languages(commands):
+    languages = _languages(commands)
+    commands = [spec for spec in commands if chat > 0 or not spec.private]
+    for language in languages:
         if command_menu((*commands, *more), language) != command_menu(commands, language):
             await _publish(bot, scope, (*commands, *more), language)
             continue

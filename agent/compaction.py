@@ -145,7 +145,7 @@ async def summarise(
     note, covered = before, 0
     usage: list[CallUsage] = []
     while covered < len(turns):
-        part = next(_parts(turns[covered:], part_tokens))
+        part = next(_parts(turns[covered:], part_tokens, model.name))
         end = await _asked(model, _request(note, part, focus), deadline_s)
         if isinstance(end, ModelDone):
             usage.append(CallUsage(PURPOSE, end.model or model.name, end.usage))
@@ -163,12 +163,12 @@ async def summarise(
     return Summarised(note, covered, tuple(usage))
 
 
-def _parts(turns: Sequence[str], part_tokens: int) -> Iterator[list[str]]:
-    """The turns in parts of at most so many tokens; one that is larger alone is cut."""
+def _parts(turns: Sequence[str], part_tokens: int, model: str) -> Iterator[list[str]]:
+    """The turns in parts of at most so many of a model's tokens; one that is larger alone is cut."""
     part: list[str] = []
     used = 0
     for turn in turns:
-        tokens = estimate_text(turn)
+        tokens = estimate_text(turn, model)
         if part and used + tokens > part_tokens:
             yield part
             part, used = [], 0

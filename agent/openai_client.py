@@ -32,6 +32,7 @@ from trunkline.agent.openai_client_schema import (
     decision_format,
     decision_request,
     read_decision,
+    repeats_an_example,
 )
 from trunkline.agent.openai_client_sdk import (
     OPENAI_URL,
@@ -264,7 +265,7 @@ class OpenAIModel:
         spent = Usage()
         try:
             decision, spent = await self._decide(request, deadline)
-            if decision.call is not None:
+            if decision.call is not None and not repeats_an_example(decision.call, request):
                 finish = "length" if decision.cut else "tool_calls"
                 yield ModelDone(AssistantMessage("", (decision.call,), finish), spent)
                 return
@@ -350,9 +351,9 @@ class OpenAIModel:
     async def _nearly_fills(self, request: ModelRequest) -> bool:
         window = self._window() if self._window else None
         # In a thread, since a long history takes its time.
-        return (
-            window is not None and await asyncio.to_thread(estimate_request, request) > NEARLY_FULL * window
-        )
+        if window is None:
+            return False
+        return await asyncio.to_thread(estimate_request, request, self._model) > NEARLY_FULL * window
 
     def _adapt(self, failed: Failed) -> bool:
         """Learns from the refusal of what not every endpoint takes; true when it taught something."""

@@ -15,6 +15,8 @@ DETAIL_CHARS = 300
 NO_MODEL_API = "this address answers with {what}, not as a model API does"
 
 _SECRET = re.compile(r"\b(?:sk|key|pk|gsk|xai|AIza)[-_]?[\w*.-]{6,}|(?<=Bearer )\S+", re.IGNORECASE)
+# Servers that check requests with pydantic say which value was wrong, often the whole request.
+_REQUEST_REPEATED = re.compile(r"""(?:['"]input['"]\s*:|\binput_value=).*""")
 
 _TOO_LONG = re.compile(
     r"context[ _-](?:length|size|window|limit)|maximum (?:context|prompt length)|too many (?:input )?tokens"
@@ -94,12 +96,9 @@ def refuse_error(answer: object) -> None:
 
 
 def failure(kind: FailureKind, detail: str = "", retry_after_s: float | None = None) -> ModelFailure:
-    return ModelFailure(kind, safe_detail(detail), retry_after_s=retry_after_s)
-
-
-def safe_detail(text: str) -> str:
-    """For the log: one line, bounded, with anything that looks like a key taken out."""
-    return _SECRET.sub("[key]", " ".join(text.split()))[:DETAIL_CHARS]
+    """The detail is for the log: one line, bounded, without what looks like a key or repeats the request."""
+    told = _REQUEST_REPEATED.sub("[request]", _SECRET.sub("[key]", " ".join(detail.split())))
+    return ModelFailure(kind, told[:DETAIL_CHARS], retry_after_s=retry_after_s)
 
 
 def from_status(error: "openai.APIStatusError") -> Failed:

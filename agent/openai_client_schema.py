@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,8 @@ from trunkline.agent.openai_client_wire import new_call_id
 ANSWER = "answer"
 DECISION_TOKENS = 2048
 _REF_DEPTH = 8
+_QUOTED_ENTRY = re.compile(r"\([^()]*: ([^()]*)\)")
+_WORD = re.compile(r"[\u3400-\u9fff]{2,}|[^\W\u3400-\u9fff]{4,}")
 _NAMED = re.compile(r'\{\s*"tool"\s*:\s*"([^"]{1,64})"')
 
 _INSTRUCTIONS = """
@@ -100,6 +102,26 @@ def read_decision(text: str, *, cut: bool) -> Decision:
     return Decision(ToolCall(new_call_id(), wire.tool, arguments), cut)
 
 
+def repeats_an_example(call: ToolCall, request: ModelRequest) -> bool:
+    """Whether a call says what was said in an example, and nobody in the conversation said.
+
+    A small model does so where nothing is to be called: the bicycle of the example would be remembered as
+    the person's.
+    """
+    try:
+        given = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return False
+    texts = [_folded(text) for text in _strings_in(given)]
+    heard = _words_of(" ".join(_said_in(message) for message in request.messages))
+    for sentence in _example_sentences(request.tools):
+        words = _words_of(sentence)
+        is_said = len(words) < 2 or 2 * len(words & heard) >= len(words)
+        if not is_said and any(_folded(sentence) in text for text in texts):
+            return True
+    return False
+
+
 def spoken(messages: Sequence[Message]) -> tuple[Message, ...]:
     """History without tool messages: calls as the decisions they were, results as user text."""
     result: list[Message] = []
@@ -130,7 +152,7 @@ def _append_user(messages: list[Message], text: str, pictures: tuple[Picture, ..
 def _decided(name: str, arguments: str) -> str:
     try:
         given = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         given = arguments
     return json.dumps({"tool": name, "arguments": given}, ensure_ascii=False)
 
@@ -154,6 +176,46 @@ def _examples(tools: Sequence[ToolSpec]) -> list[Message]:
     for said, decision in mixed:
         shots += [UserMessage(said, said), AssistantMessage(decision)]
     return shots
+
+
+def _example_sentences(tools: Sequence[ToolSpec]) -> Iterator[str]:
+    """What was said in the examples of the tools, what was known there, and what was made of both."""
+    for tool in tools:
+        for said, given in tool.examples:
+            yield from _QUOTED_ENTRY.findall(said)
+            yield _QUOTED_ENTRY.sub("", said)
+            yield from _strings_in(json.loads(given))
+
+
+def _strings_in(node: object) -> Iterator[str]:
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, dict | list):
+        for child in node.values() if isinstance(node, dict) else node:
+            yield from _strings_in(child)
+
+
+def _said_in(message: Message) -> str:
+    match message:
+        case UserMessage():
+            return message.sent
+        case AssistantMessage():
+            return message.text
+        case ToolMessage():
+            return message.content
+
+
+def _words_of(text: str) -> frozenset[str]:
+    """Its words of four letters or more, and its pairs of Chinese characters."""
+    found: set[str] = set()
+    for word in _WORD.findall(_folded(text)):
+        is_chinese = "\u3400" <= word[0] <= "\u9fff"
+        found |= {word[at : at + 2] for at in range(len(word) - 1)} if is_chinese else {word}
+    return frozenset(found)
+
+
+def _folded(text: str) -> str:
+    return text.casefold().strip().rstrip(".!?。！？")
 
 
 def _choice(properties: JsonSchema) -> JsonSchema:

@@ -190,11 +190,6 @@ class Review:
         return end
 
 
-def memory_instruction(new: Sequence[UserMessage], *, in_room: bool, changed: str | None) -> str:
-    """The instruction of a review for memory alone; see `review_instruction`."""
-    return review_instruction(new, MEMORY_ONLY, in_room=in_room, changed=changed)
-
-
 def review_instruction(
     new: Sequence[UserMessage], may_run: frozenset[str], *, in_room: bool, changed: str | None
 ) -> str:
@@ -256,6 +251,9 @@ class _WatchedStore:
 
     async def erase_backups(self, scope: Scope) -> None:
         await self._store.erase_backups(scope)
+
+    async def erase_folder(self, scope: Scope) -> None:
+        await self._store.erase_folder(scope)
 
     async def apply(
         self, scope: Scope, target: Target, operations: Sequence[Operation], origin: WriteOrigin

@@ -11,12 +11,12 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -76,11 +76,23 @@ Language = Literal["en", "zh"]
 Split = Literal["tune", "judge"]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """What a table of a bench is made of."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class MemoryCall(_Strict):
+class JudgedRow(Strict):
+    """What every row of such a table has; `person` is one of this table's people."""
+
+    id: str
+    kind: str
+    split: Split
+    language: Language
+    person: str
+
+
+class MemoryCall(Strict):
     """A change of one entry. `entry` is a piece of the old one; the new one has a word of each group."""
 
     tool: Literal["memory"]
@@ -90,26 +102,22 @@ class MemoryCall(_Strict):
     content: tuple[tuple[str, ...], ...]
 
 
-class SearchCall(_Strict):
+class SearchCall(Strict):
     """A search whose query has a word of each group."""
 
     tool: Literal["session_search"]
     content: tuple[tuple[str, ...], ...]
 
 
-class Row(_Strict):
+class Row(JudgedRow):
     """A sentence that `person` says and the right call, or None where none is."""
 
-    id: str
     kind: Kind
-    split: Split
-    language: Language
-    person: str
     text: str
     call: MemoryCall | SearchCall | None
 
 
-class Known(_Strict):
+class Known(Strict):
     """Where a person lives, as a time zone, and what is remembered of them already."""
 
     zone: str
@@ -117,14 +125,34 @@ class Known(_Strict):
     memory: tuple[str, ...]
 
 
-class JudgementTable(_Strict):
+class JudgementTable(Strict):
     people: dict[str, Known]
     rows: tuple[Row, ...]
 
 
+class Judged(Protocol):
+    """What became of a row. `did` is what the model did, for people to read."""
+
+    @property
+    def row(self) -> JudgedRow: ...
+    @property
+    def right(self) -> bool: ...
+    @property
+    def did(self) -> str: ...
+    @property
+    def failed(self) -> bool: ...
+    @property
+    def false_save(self) -> bool: ...
+    @property
+    def missed_save(self) -> bool: ...
+
+
+V = TypeVar("V", bound=Judged)
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`right_tool` leaves the arguments aside; `did` is what the model did, for people to read."""
+    """`right_tool` leaves the arguments aside."""
 
     row: Row
     right: bool
@@ -147,25 +175,33 @@ class HopelessModel(Exception):
 
 
 def main() -> None:
-    given = _arguments()
+    given = options("memory_judgement", __doc__)
     table = load_table()
     rows = [row for row in table.rows if given.split in ("all", row.split)]
+    asked = ask(table, rows, endpoint_of(given), given.model, given.tool_calls, quiet=given.json)
+    tell(given, asked, score, lambda verdicts, figures: (_table(verdicts), _summary(figures)))
+
+
+def tell(
+    given: argparse.Namespace,
+    work: Coroutine[None, None, list[V]],
+    score: Callable[[Sequence[V], float], dict[str, float]],
+    show: Callable[[Sequence[V], dict[str, float]], tuple[Table, str]],
+) -> None:
+    """Has the rows judged and tells what came of it: a table with a line under it, or JSON."""
     started = time.monotonic()
     try:
-        verdicts = asyncio.run(
-            ask(table, rows, endpoint_of(given), given.model, given.tool_calls, quiet=given.json)
-        )
+        verdicts = asyncio.run(work)
     except HopelessModel as error:
         sys.exit(f"The model can't be asked: {error}")
-    figures = score(verdicts, seconds=time.monotonic() - started)
-    if given.wrong:
-        for verdict in verdicts:
-            if not verdict.right:
-                print(f"{verdict.row.id}: {verdict.row.text}\n    {verdict.did}")
+    figures = score(verdicts, time.monotonic() - started)
+    for verdict in verdicts if given.wrong else ():
+        if not verdict.right:
+            print(f"{verdict.row.id}\n    {verdict.did}")
     if given.json:
         print(json.dumps(figures))
-        return
-    Console().print(_table(verdicts), _summary(figures), sep="\n")
+    else:
+        Console().print(*show(verdicts, figures), sep="\n")
 
 
 def load_table(file: Path = TABLE) -> JudgementTable:
@@ -194,9 +230,11 @@ async def ask(
             for row in track(rows, "asking", disable=quiet or not sys.stderr.isatty()):
                 known = table.people[row.person]
                 outcome = await first_calls(model, opened_turn(row, known, tools))
-                verdicts.append(
-                    _failed(row, outcome) if isinstance(outcome, ModelFailure) else judge(row, known, outcome)
-                )
+                if isinstance(outcome, ModelFailure):
+                    did = describe_failed(outcome)
+                    verdicts.append(Verdict(row, False, right_tool=False, saves=False, did=did, failed=True))
+                else:
+                    verdicts.append(judge(row, known, outcome))
     finally:
         await model.aclose()
     return verdicts
@@ -265,14 +303,14 @@ def judge(row: Row, known: Known, calls: Sequence[ToolCall]) -> Verdict:
             right_tool = "memory" in called
             right = right_tool and _changes(calls, known, wanted)
     did = "; ".join(f"{call.name} {call.arguments}" for call in calls) or "answered"
-    return Verdict(row, right, right_tool, "memory" in called, did)
+    return Verdict(row, right, right_tool, "memory" in called, f"{row.text}\n    {did}")
 
 
-def _failed(row: Row, failure: ModelFailure) -> Verdict:
+def describe_failed(failure: ModelFailure) -> str:
+    """What a call did that failed. Raises HopelessModel where the next one would, too."""
     if failure.kind in HOPELESS:
         raise HopelessModel(f"{failure.kind}: {failure.detail}")
-    did = f"failed: {failure.kind} {failure.detail}"
-    return Verdict(row, right=False, right_tool=False, saves=False, did=did, failed=True)
+    return f"failed: {failure.kind} {failure.detail}"
 
 
 def _searches(call: ToolCall, wanted: SearchCall) -> bool:
@@ -326,16 +364,18 @@ def has_words(text: str, groups: Iterable[Iterable[str]]) -> bool:
     return all(any(word.casefold() in folded for word in group) for group in groups)
 
 
-def score(verdicts: Sequence[Verdict], *, seconds: float) -> dict[str, float]:
+def score(verdicts: Sequence[Verdict], seconds: float) -> dict[str, float]:
+    return figures_of(verdicts, seconds) | {"accuracy_tool": share([one.right_tool for one in verdicts])}
+
+
+def figures_of(verdicts: Sequence[Judged], seconds: float) -> dict[str, float]:
     """Shares of right rows from 0 to 1: of all, by class, by language; counts; time."""
-    figures: dict[str, float] = {
-        "accuracy": _share(verdicts),
-        "accuracy_tool": round(sum(one.right_tool for one in verdicts) / max(len(verdicts), 1), 4),
-    }
+    figures = {"accuracy": share([one.right for one in verdicts])}
     for kind in dict.fromkeys(one.row.kind for one in verdicts):
-        figures[f"accuracy_{kind}"] = _share([one for one in verdicts if one.row.kind == kind])
+        figures[f"accuracy_{kind}"] = share([one.right for one in verdicts if one.row.kind == kind])
     for language in dict.fromkeys(one.row.language for one in verdicts):
-        figures[f"accuracy_{language}"] = _share([one for one in verdicts if one.row.language == language])
+        of_language = [one.right for one in verdicts if one.row.language == language]
+        figures[f"accuracy_{language}"] = share(of_language)
     return figures | {
         "false_saves": sum(one.false_save for one in verdicts),
         "missed_saves": sum(one.missed_save for one in verdicts),
@@ -346,8 +386,8 @@ def score(verdicts: Sequence[Verdict], *, seconds: float) -> dict[str, float]:
     }
 
 
-def _share(verdicts: Sequence[Verdict]) -> float:
-    return round(sum(one.right for one in verdicts) / max(len(verdicts), 1), 4)
+def share(holds: Sequence[bool]) -> float:
+    return round(sum(holds) / max(len(holds), 1), 4)
 
 
 def _table(verdicts: Sequence[Verdict]) -> Table:
@@ -373,16 +413,9 @@ def _summary(figures: dict[str, float]) -> str:
     )
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.memory_judgement", description=(__doc__ or "").splitlines()[0]
-    )
-    add_options(parser)
-    return parser.parse_args()
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """What both judgements of a model are asked with."""
+def options(name: str, what: str | None) -> argparse.Namespace:
+    """What both judgements of a model are asked with; `what` is their module's text."""
+    parser = argparse.ArgumentParser(prog=f"python -m bench.{name}", description=(what or "").splitlines()[0])
     parser.add_argument("--base-url", required=True, help="the endpoint, up to and with /v1")
     parser.add_argument("--model", required=True, help="the model's name there")
     parser.add_argument("--api-key-env", metavar="NAME", help="environment variable that holds the key")
@@ -393,6 +426,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--wrong", action="store_true", help="list what went wrong, with what was done")
     parser.add_argument("--json", action="store_true", help="one JSON object of numbers as the last line")
+    return parser.parse_args()
 
 
 def endpoint_of(given: argparse.Namespace) -> Endpoint:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.report import report
 from tests.e2e.world import World, made_world
 from tests.emulators.openai import Reply
 
@@ -64,11 +65,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     figures = asyncio.run(measure(options.turns))
-    if options.json:
-        print(json.dumps(figures))
-    else:
-        for name, figure in figures.items():
-            print(f"{name:24}{figure:>12}")
+    report(figures, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ of the data sets named in docs/benchmarks.md; the data is not part of this repos
 
 import argparse
 import asyncio
-import json
 import os
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from pydantic import BaseModel
 from rich.progress import Progress, track
 from sqlalchemy import Connection, insert
 
+from bench.report import report
 from trunkline.agent.ports import SearchQuery
 from trunkline.agent.scope import PersonId, PersonScope
 from trunkline.gateway.state.database import Database
@@ -76,11 +76,7 @@ def main() -> None:
         search = asyncio.run(searching(database, arguments.semantic, quiet=arguments.json))
         answered = asyncio.run(ask(search, questions, quiet=arguments.json))
     figures = score(answered)
-    if arguments.json:
-        print(json.dumps(figures))
-        return
-    for key, value in figures.items():
-        print(f"{key:12} {value:.4f}")
+    report(figures, as_json=arguments.json)
 
 
 async def searching(database: Database, semantic: str | None, *, quiet: bool) -> StoreSearch:

@@ -4,12 +4,8 @@ Each conversation of review_judgement_table.json is reviewed as the product woul
 writes to a store of its own; what the stores hold then is judged. The people are memory_judgement's.
 """
 
-import argparse
-import asyncio
-import json
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,28 +13,29 @@ from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from bench.memory_judgement import (
-    HOPELESS,
     LIMITS,
     PATIENT,
     PLATFORM,
     SAID_AT,
-    HopelessModel,
+    JudgedRow,
     Known,
-    Language,
-    Split,
-    add_options,
+    Strict,
+    describe_failed,
     endpoint_of,
+    figures_of,
     has_words,
     load_table,
+    options,
+    share,
     system_prompt_of,
+    tell,
 )
 from trunkline.agent.memory.entries import join_entries
+from trunkline.agent.memory.files import MemoryFolders
 from trunkline.agent.memory.snapshot import MemorySnapshot
 from trunkline.agent.memory.store import FileMemoryStore
 from trunkline.agent.messages import AssistantMessage, Message, UserMessage
@@ -47,7 +44,7 @@ from trunkline.agent.openai_client import OpenAIModel
 from trunkline.agent.openai_client_sdk import Endpoint
 from trunkline.agent.ports import Target
 from trunkline.agent.prompt import compose_user_text
-from trunkline.agent.review import Review, ReviewRequest, memory_instruction
+from trunkline.agent.review import MEMORY_ONLY, Review, ReviewRequest, review_instruction
 from trunkline.agent.scope import PersonId, PersonScope
 from trunkline.agent.tools.memory import memory_tool
 from trunkline.agent.tools.session_search import session_search_tool
@@ -70,11 +67,7 @@ Kind = Literal[
 ]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Save(_Strict):
+class Save(Strict):
     """A fact to keep: the new entry has a word of each group; `entry` is a piece of the one it replaces."""
 
     target: Target
@@ -82,19 +75,15 @@ class Save(_Strict):
     content: tuple[tuple[str, ...], ...]
 
 
-class Row(_Strict):
+class Row(JudgedRow):
     """A conversation, as pairs of what `person` said and what they were answered, and what it teaches."""
 
-    id: str
     kind: Kind
-    split: Split
-    language: Language
-    person: str
     said: tuple[tuple[str, str], ...]
     saves: tuple[Save, ...]
 
 
-class ReviewTable(_Strict):
+class ReviewTable(Strict):
     rows: tuple[Row, ...]
 
 
@@ -123,28 +112,10 @@ class Verdict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.review_judgement", description=(__doc__ or "").splitlines()[0]
-    )
-    add_options(parser)
-    given = parser.parse_args()
+    given = options("review_judgement", __doc__)
     rows = [row for row in load_rows() if given.split in ("all", row.split)]
-    started = time.monotonic()
-    try:
-        verdicts = asyncio.run(
-            review_all(rows, endpoint_of(given), given.model, given.tool_calls, quiet=given.json)
-        )
-    except HopelessModel as error:
-        sys.exit(f"The model can't be asked: {error}")
-    figures = score(verdicts, seconds=time.monotonic() - started)
-    if given.wrong:
-        for verdict in verdicts:
-            if not verdict.right:
-                print(f"{verdict.row.id}\n    {verdict.did}")
-    if given.json:
-        print(json.dumps(figures))
-        return
-    Console().print(_table(verdicts), _summary(figures), sep="\n")
+    reviewed = review_all(rows, endpoint_of(given), given.model, given.tool_calls, quiet=given.json)
+    tell(given, reviewed, score, lambda verdicts, figures: (_table(verdicts), _summary(figures)))
 
 
 def load_rows(file: Path = TABLE) -> tuple[Row, ...]:
@@ -178,7 +149,7 @@ async def _reviewed(row: Row, known: Known, model: ModelClient, database: Databa
     store, scope = FileMemoryStore(home, LIMITS, StoreJournal(database)), PersonScope(PersonId(row.person))
     before = MemorySnapshot(known.memory, known.user)
     for target in TARGETS:
-        path = store.path_of(scope, target)
+        path = MemoryFolders(home).path_of(scope, target)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(join_entries(before.entries_of(target)), encoding="utf-8")
     tools = (memory_tool(store), session_search_tool(StoreSearch(database), None))
@@ -193,7 +164,7 @@ async def _reviewed(row: Row, known: Known, model: ModelClient, database: Databa
         tools=tools,
         platform=PLATFORM,
         now=datetime(*SAID_AT, tzinfo=ZoneInfo(known.zone)),
-        instruction=memory_instruction(new, in_room=False, changed=None),
+        instruction=review_instruction(new, MEMORY_ONLY, in_room=False, changed=None),
     )
     failure = await Review(request, model, store).run()
     return judge(row, before, await store.read(scope), failure)
@@ -211,8 +182,7 @@ def judge(
     row: Row, before: MemorySnapshot, after: MemorySnapshot, failure: ModelFailure | None = None
 ) -> Verdict:
     """Compares what a review left in the stores with what it should have. Raises HopelessModel."""
-    if failure is not None and failure.kind in HOPELESS:
-        raise HopelessModel(f"{failure.kind}: {failure.detail}")
+    did = [] if failure is None else [describe_failed(failure)]
     gone = {target: _missing(before, after, target) for target in TARGETS}
     come = {target: _missing(after, before, target) for target in TARGETS}
     due = [entry for save in row.saves for entry in gone[save.target] if save.entry and save.entry in entry]
@@ -222,10 +192,8 @@ def judge(
     found = all(any(has_words(one, save.content) for one in anywhere) for save in row.saves)
     replaced = len(due) == sum(bool(save.entry) for save in row.saves)
     right = len(placed) == len(row.saves) == len(anywhere) and replaced and lost == 0 and failure is None
-    did = [f"{target} - {entry}" for target in TARGETS for entry in gone[target]]
+    did += [f"{target} - {entry}" for target in TARGETS for entry in gone[target]]
     did += [f"{target} + {entry}" for target in TARGETS for entry in come[target]]
-    if failure is not None:
-        did.append(f"failed: {failure.kind} {failure.detail}")
     shown = "\n    ".join(did) or "nothing changed"
     return Verdict(row, right, found, bool(anywhere or lost or due), lost, shown, failed=failure is not None)
 
@@ -234,31 +202,11 @@ def _missing(one: MemorySnapshot, other: MemorySnapshot, target: Target) -> list
     return [entry for entry in one.entries_of(target) if entry not in other.entries_of(target)]
 
 
-def score(verdicts: Sequence[Verdict], *, seconds: float) -> dict[str, float]:
-    """Shares of right rows from 0 to 1: of all, by class, by language; counts; time."""
-    teaching = [one for one in verdicts if one.row.saves]
-    figures: dict[str, float] = {
-        "accuracy": _share([one.right for one in verdicts]),
-        "found": _share([one.found for one in teaching]),
-    }
-    for kind in dict.fromkeys(one.row.kind for one in verdicts):
-        figures[f"accuracy_{kind}"] = _share([one.right for one in verdicts if one.row.kind == kind])
-    for language in dict.fromkeys(one.row.language for one in verdicts):
-        of_language = [one.right for one in verdicts if one.row.language == language]
-        figures[f"accuracy_{language}"] = _share(of_language)
-    return figures | {
-        "false_saves": sum(one.false_save for one in verdicts),
-        "missed_saves": sum(one.missed_save for one in verdicts),
+def score(verdicts: Sequence[Verdict], seconds: float) -> dict[str, float]:
+    return figures_of(verdicts, seconds) | {
+        "found": share([one.found for one in verdicts if one.row.saves]),
         "lost_entries": sum(one.lost for one in verdicts),
-        "failed": sum(one.failed for one in verdicts),
-        "n": len(verdicts),
-        "seconds": round(seconds, 1),
-        "seconds_per_row": round(seconds / max(len(verdicts), 1), 2),
     }
-
-
-def _share(right: Sequence[bool]) -> float:
-    return round(sum(right) / max(len(right), 1), 4)
 
 
 def _table(verdicts: Sequence[Verdict]) -> Table:

@@ -25,6 +25,7 @@ from rich.progress import track
 from sqlalchemy import Column, ColumnElement, Connection, LargeBinary, cast, func, insert, select
 
 from bench.made_up_chats import MadeUpSession, MadeUpStream, Words, made_up_sessions, made_up_streams, name_of
+from bench.report import report
 from trunkline.agent.messages import AssistantMessage, Usage
 from trunkline.agent.ports import SearchQuery
 from trunkline.agent.prompt import compose_user_text
@@ -80,11 +81,7 @@ def main() -> None:
         with Database.sqlite(path) as database:
             migrate_now(database)
             figures = measure(database, path, words, arguments.messages, quiet=arguments.json)
-    if arguments.json:
-        print(json.dumps(figures))
-        return
-    for key, value in figures.items():
-        print(f"{key:24} {value:12,.2f}")
+    report(figures, as_json=arguments.json)
 
 
 def measure(database: Database, path: Path, words: Words, messages: int, *, quiet: bool) -> dict[str, float]:

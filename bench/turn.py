@@ -6,7 +6,6 @@ the answer on the screen. The model is emulated on loopback and answers at once.
 
 import argparse
 import asyncio
-import json
 import statistics
 import tempfile
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from bench.report import report
 from tests.e2e.world import ANA_TELEGRAM, World, made_world
 from tests.emulators.openai import OpenAIEmulator, Reply, ToolUse
 from trunkline.agent.loop import run_turn
@@ -122,11 +122,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     figures = asyncio.run(measure(options.turns))
-    if options.json:
-        print(json.dumps(figures))
-    else:
-        for name, figure in figures.items():
-            print(f"{name:28}{figure:>12}")
+    report(figures, as_json=options.json)
 
 
 if __name__ == "__main__":

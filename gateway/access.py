@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from trunkline.adapters.base import ChatKind, InboundKind, InboundMessage
+from trunkline.gateway import rates
 from trunkline.gateway.identity import LOCAL_PLATFORMS, local_account
-from trunkline.gateway.settings import FileSettings, RoomEntry, RoomRef
+from trunkline.gateway.settings import FileSettings, RoomEntry
 from trunkline.gateway.state import people, sessions
 from trunkline.gateway.state.records import Account, Room, SessionKey
 
@@ -61,7 +62,11 @@ Verdict = Admitted | Stranger | ClosedRoom | Denied
 
 def decide(connection: Connection, message: InboundMessage, settings: FileSettings, now_ms: int) -> Verdict:
     """Runs inside the transaction that stores the message. Names and handles are never compared."""
-    if message.sender.is_bot and message.kind is not InboundKind.MEMBERSHIP:
+    if (
+        message.sender.is_bot
+        and message.kind is not InboundKind.MEMBERSHIP
+        and not _is_invited(message, settings)
+    ):
         return Denied("bot")
     if message.platform in LOCAL_PLATFORMS:
         return _decide_local(connection, message, now_ms)
@@ -107,29 +112,36 @@ def _decide_room(
         # Nobody who merely writes in a room that isn't ours gets a row.
         known = people.find_account(connection, message.platform, message.realm, sender.id)
         return ClosedRoom(room, known)
-    if sender.is_bot or not sender.is_person:
+    entry = entry_of(settings, message)
+    is_bot = sender.is_bot or not sender.is_person
+    if is_bot and not _is_invited(message, settings):
         return Denied("no person")
     account = _account(connection, message, now_ms)
     if account.blocked or (account.person is not None and account.person.suspended):
         return Denied("blocked")
-    entry = entry_of(settings, message)
     member = account.id if entry.sessions == "person" else 0
     key = _key(message, member)
-    if message.kind is InboundKind.MESSAGE:
+    if message.kind is InboundKind.MESSAGE and not is_bot:
         people.note_member(connection, room.id, account.id, now_ms)
-    addressed = (
-        entry.free
-        or message.mentions_me
-        or (message.reply_to is not None and message.reply_to.is_own)
-        or message.kind is InboundKind.COMMAND
-        or is_called(message.text, entry.wake_words)
-        or (bool(key.thread) and not message.mentions_others and sessions.takes_part(connection, key))
-    )
+    addressed = entry.free or message.mentions_me or is_called(message.text, entry.wake_words)
+    if is_bot:
+        addressed = addressed and not rates.goes_on_and_on(connection, account, now_ms)
+    elif not addressed:
+        addressed = (
+            (message.reply_to is not None and message.reply_to.is_own)
+            or message.kind is InboundKind.COMMAND
+            or (bool(key.thread) and not message.mentions_others and sessions.takes_part(connection, key))
+        )
     listens = entry.listen and not addressed and message.kind is InboundKind.MESSAGE
     opens_thread = addressed and entry.auto_thread and _may_open_thread(message)
     if opens_thread:
         key = replace(key, thread=message.message_id or "")
     return Admitted(account, room, key, addressed, listens, opens_thread)
+
+
+def _is_invited(message: InboundMessage, settings: FileSettings) -> bool:
+    """Whether the operator lets this bot, webhook or channel speak in the room: by saying things alone."""
+    return message.kind is InboundKind.MESSAGE and message.sender.id in entry_of(settings, message).bots
 
 
 def _may_open_thread(message: InboundMessage) -> bool:
@@ -152,10 +164,7 @@ def is_called(text: str, wake_words: Iterable[str]) -> bool:
 
 def entry_of(settings: FileSettings, message: InboundMessage) -> RoomEntry:
     """What the operator set for the room of a message."""
-    for ref, entry in settings.room_refs.items():
-        if ref == RoomRef(ref.platform, message.realm, message.chat) and ref.platform == message.platform:
-            return entry
-    return RoomEntry()
+    return settings.room_entry(message.platform, message.realm, message.chat)
 
 
 def _account(connection: Connection, message: InboundMessage, now_ms: int) -> Account:

@@ -13,7 +13,7 @@ from trunkline.gateway.payloads import dump_outbound
 from trunkline.gateway.sentences import describe_place, say
 from trunkline.gateway.state import codes, outbox, people, sessions
 from trunkline.gateway.state.outbox import Plan
-from trunkline.gateway.state.records import Account
+from trunkline.gateway.state.records import Account, Person, SessionKey
 
 ADMIT, REFUSE = "admit", "refuse"
 
@@ -34,19 +34,13 @@ class Told:
 
 def tell_owner(connection: Connection, account: Account, stamp_ms: int) -> Told | None:
     """Plans the notice in the chat in which an owner was last talked to; None where there is none."""
-    owner, place = next(
-        (
-            (owner, home)
-            for owner in people.owners(connection)
-            if (home := sessions.home_of(connection, owner.id)) is not None
-        ),
-        (None, None),
-    )
-    if owner is None or place is None:
+    found = find_owner(connection)
+    if found is None:
         return None
     if outbox.count_since(connection, SOURCE, stamp_ms - HOUR_MS) >= NOTICES_PER_HOUR:
         return None
-    language = owner.language or ""
+    owner, place = found
+    language = owner.language
     sentence = say(
         "request",
         language,
@@ -61,6 +55,12 @@ def tell_owner(connection: Connection, account: Account, stamp_ms: int) -> Told 
     where = Plan(f"{SOURCE}{account.id}:{stamp_ms}", place.platform, place.tenant, place.chat, place.thread)
     outbox.plan(connection, where, [dump_outbound(notice)], stamp_ms)
     return Told(place.platform, place.chat)
+
+
+def find_owner(connection: Connection) -> tuple[Person, SessionKey] | None:
+    """An owner, and the chat in which they were last talked to; None where there is no such chat."""
+    homes = ((owner, sessions.home_of(connection, owner.id)) for owner in people.owners(connection))
+    return next(((owner, home) for owner, home in homes if home is not None), None)
 
 
 def plain_name(account: Account) -> str:

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from trunkline.adapters.base import Adapter, CommandSpec
 from trunkline.agent.memory.entries import MemoryLimits
-from trunkline.agent.memory.store import FileMemoryStore
+from trunkline.agent.memory.store import FileMemoryStore, MemoryStore
 from trunkline.agent.scope import PersonId
 from trunkline.agent.skills.store import FileSkillStore
 from trunkline.agent.tools.base import Tool
@@ -48,6 +48,7 @@ from trunkline.gateway.housekeeping import keep_house
 from trunkline.gateway.instructions import read_instructions
 from trunkline.gateway.joining import Belongings
 from trunkline.gateway.lifecycle import LEAVING_S, Postponed, drain, stop_on_signals, sweep
+from trunkline.gateway.liveness import describe_platforms
 from trunkline.gateway.locks import Held, claim_home
 from trunkline.gateway.mcp_servers import McpServers
 from trunkline.gateway.memory_approval import GuardedMemory, Render, as_it_is
@@ -74,6 +75,7 @@ from trunkline.gateway.state import outbox, people, provider_rows
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.facts import StoreFacts
 from trunkline.gateway.state.journal import StoreJournal
+from trunkline.gateway.state.memory_texts import TableMemoryStore
 from trunkline.gateway.state.ready import make_ready
 from trunkline.gateway.state.search import StoreSearch
 from trunkline.gateway.steering import BusyRules
@@ -102,7 +104,7 @@ class OpenHouse:
 
     config: Config
     database: Database
-    memory: FileMemoryStore
+    memory: MemoryStore
     search: StoreSearch
     skills: FileSkillStore
     embedding: "Embedding | None" = None
@@ -117,7 +119,7 @@ class OpenHouse:
 
 @asynccontextmanager
 async def open_house(config: Config) -> AsyncIterator[OpenHouse]:
-    """Opens state.db and the memory files for as long as the context lasts. Raises Unusable."""
+    """Opens the database and the memory for as long as the context lasts. Raises Unusable."""
     with Database(config.database_url) as database:
         await make_ready(database)
         await database.write(lambda c: identity.assert_config(c, config, now_ms()))
@@ -129,9 +131,10 @@ async def open_house(config: Config) -> AsyncIterator[OpenHouse]:
             user_enabled=settings.user_profile_enabled,
         )
         await database.write(lambda c: provider_rows.set_active(c, config.memory.provider))
-        journal = StoreJournal(database)
-        memory = FileMemoryStore(config.home, limits, journal)
-        await settle_journal(journal, memory)
+        memory: MemoryStore = FileMemoryStore(config.home, limits, StoreJournal(database))
+        if not database.is_sqlite:
+            memory = TableMemoryStore(config.home, limits, database)
+        await settle_journal(StoreJournal(database), memory)
         embedding = open_embedding(config, database)
         skills = FileSkillStore(config.home, frozenset(BY_NAME))
         yield OpenHouse(config, database, memory, StoreSearch(database, embedding), skills, embedding)
@@ -208,11 +211,7 @@ async def run_platforms(house: OpenHouse, platforms: Sequence[Platform]) -> int:
         workers = _workers(house, delivery, models, providers, mind, after_turn, compaction, menus)
         scheduler = Scheduler(house.database, delivery, house.config, workers.wake)
         router = Router(
-            house.database,
-            house.config,
-            wake=workers.wake,
-            control=workers.control,
-            kick=delivery.kick,
+            house.database, house.config, wake=workers.wake, control=workers.control, kick=delivery.kick
         )
         runner = Platforms(house.database, delivery, router.accept, house.process, tell)
         stop = asyncio.Event()
@@ -292,7 +291,7 @@ def _workers(
         turns=turns,
         version=version("trunkline"),
         model=models.main.name,
-        platforms=lambda: tuple(delivery.connected),
+        platforms=partial(describe_platforms, delivery),
         mask=mask,
         models=tuple(models.choices),
         kick=delivery.kick,

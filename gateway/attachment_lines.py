@@ -1,6 +1,6 @@
 """What a transcript, a model and a person are told of the files that came with messages."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from trunkline.adapters.base import Attachment, AttachmentKind, InboundMessage
@@ -14,13 +14,6 @@ NAME_CHARS = 60
 MAX_FILES = 10
 """Files of one turn; so many pictures an album has at most on any platform."""
 RECORDINGS = (AttachmentKind.VOICE, AttachmentKind.AUDIO)
-_NAMELESS = {
-    AttachmentKind.IMAGE: "photo",
-    AttachmentKind.VOICE: "voice note",
-    AttachmentKind.AUDIO: "recording",
-    AttachmentKind.VIDEO: "video",
-    AttachmentKind.DOCUMENT: "file",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +70,7 @@ class _Told:
         self.described = Described("")
 
     def add(self, row: FileRow) -> None:
-        known, name = self.described, shown_name(row)
+        known, name = self.described, shown_name(row, self._language)
         if row.reason:
             if row.reason != "stopped":
                 note = say("file_not_used", self._language, name=name, why=self._why(row))
@@ -94,7 +87,7 @@ class _Told:
 
     def line(self, row: FileRow) -> str:
         """What was said in a recording; for any other file a line that names it, and why it can't be used."""
-        name = shown_name(row)
+        name = shown_name(row, self._language)
         if row.reason:
             return say("file_unused", self._language, name=name, why=self._why(row))
         if row.kind in RECORDINGS:
@@ -107,19 +100,12 @@ class _Told:
         return say(f"file_why_{why}", self._language, limit=number, most=MAX_FILES)
 
 
-def shown_name(row: FileRow) -> str:
+def shown_name(row: FileRow, language: str) -> str:
     """A file's name as one inert line, or what it is where it has none."""
-    name = clean_label(row.name, 4 * NAME_CHARS) or _NAMELESS.get(_kind(row.kind), "file")
+    name = clean_label(row.name, 4 * NAME_CHARS) or say(f"file_nameless_{row.kind}", language)
     name = name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 12]}…{name[-10:]}"
     too_large = row.reason.startswith("too_large") and row.size_bytes
     return f"{name} ({row.size_bytes // 2**20} MB)" if too_large and row.size_bytes else name
-
-
-def _kind(kind: str) -> AttachmentKind:
-    return AttachmentKind(kind) if kind in _KINDS else AttachmentKind.DOCUMENT
-
-
-_KINDS: Mapping[str, AttachmentKind] = {kind.value: kind for kind in AttachmentKind}
 
 
 def _stopped(attachment: Attachment) -> FileRow:

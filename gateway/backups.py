@@ -17,8 +17,6 @@ log = logging.getLogger(__name__)
 FOLDER = "backups"
 KEPT_DAYS = 30
 CHECK_S = 3600.0
-
-
 PART_KEPT_S = 86_400.0
 """A copy that is still unfinished after a day was left by a process that died."""
 

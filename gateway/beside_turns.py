@@ -1,8 +1,9 @@
-"""The session worker's boundary for what follows a turn beside the others: a review, a title.
+"""What follows a turn beside the others, such as a review or a title: its wait for the answer, its boundary.
 
 Such work must not take the house with it, whatever goes wrong in it.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable
 from typing import Protocol
@@ -10,6 +11,11 @@ from typing import Protocol
 from sqlalchemy.exc import DBAPIError
 
 from trunkline.gateway.opening import Opened
+from trunkline.gateway.state import reviews
+from trunkline.gateway.state.database import Database
+
+DELIVERY_LOOK_S = 0.25
+DELIVERY_LOOKS = 240
 
 
 class FollowsTurns(Protocol):
@@ -18,6 +24,14 @@ class FollowsTurns(Protocol):
     def after_turn(self, opened: Opened, /) -> None:
         """Never waits."""
         ...
+
+
+async def wait_for_delivery(database: Database, turn: int) -> None:
+    """Lets a turn's answer go out first, for a while at most: a platform that is down stops no such work."""
+    for _ in range(DELIVERY_LOOKS):
+        if not await database.read(lambda c: reviews.is_going_out(c, turn)):
+            return
+        await asyncio.sleep(DELIVERY_LOOK_S)
 
 
 async def contained(work: Awaitable[None], log: logging.Logger, what: str) -> None:

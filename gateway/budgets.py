@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
-from tzlocal import get_localzone_name
 
-from trunkline.gateway.settings import Budget, FileSettings, RoomRef
+from trunkline.gateway.clock import zone_of
+from trunkline.gateway.settings import Budget, FileSettings
 from trunkline.gateway.state import people, usage
 from trunkline.gateway.state.records import Account, Person, Room
 from trunkline.gateway.state.usage import Sum
@@ -44,10 +43,10 @@ def look(
     Where there is no budget nothing is counted unless `count_always`.
     """
     if room is not None:
-        budget = _of_room(room, settings)
-        if budget.is_set:
+        entry = settings.room_entry(room.platform, room.realm, room.chat)
+        if entry.is_set:
             since_ms = day_began_ms(None, stamp_ms)
-            return Today(usage.of_room(connection, room.id, since_ms), budget, since_ms, room)
+            return Today(usage.of_room(connection, room.id, since_ms), entry, since_ms, room)
     person = account.person
     since_ms, budget = day_began_ms(person, stamp_ms), budget_of(person, settings)
     if not (budget.is_set or count_always):
@@ -82,13 +81,5 @@ def budget_of(person: Person | None, settings: FileSettings) -> Budget:
 
 def day_began_ms(person: Person | None, stamp_ms: int) -> int:
     """Midnight in the person's time zone, else in this machine's."""
-    zone = person.timezone if person is not None and person.timezone else get_localzone_name()
-    now = datetime.fromtimestamp(stamp_ms / 1000, ZoneInfo(zone))
+    now = datetime.fromtimestamp(stamp_ms / 1000, zone_of(person))
     return int(now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp() * 1000)
-
-
-def _of_room(room: Room, settings: FileSettings) -> Budget:
-    for ref, entry in settings.room_refs.items():
-        if ref == RoomRef(ref.platform, room.realm, room.chat) and ref.platform == room.platform:
-            return entry
-    return Budget()

@@ -5,11 +5,10 @@ A message waits for others only when it looks like such a part; every other one 
 
 from collections.abc import Iterator, Sequence
 
-from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from trunkline.adapters.base import InboundMessage
-from trunkline.gateway.payloads import load_inbound
+from trunkline.gateway.payloads import BadPayload, load_inbound
 from trunkline.gateway.state import inbox
 from trunkline.gateway.state.records import InboxRow, SessionKey
 
@@ -75,7 +74,7 @@ def _incomplete_ms(rows: Sequence[InboxRow], now_ms: int, listening_ms: int) -> 
         return 0
     try:
         message = load_inbound(row.payload)
-    except ValidationError:
+    except BadPayload:
         return 0  # set aside when its turn comes
     is_part = is_cut(message) or message.album is not None
     return max(row.received_ms, listening_ms) + REST_MS - now_ms if is_part else 0

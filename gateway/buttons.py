@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 from trunkline.adapters.base import Button, InboundMessage
 from trunkline.agent.scope import AccountId
 from trunkline.gateway import admission, memory_approval
-from trunkline.gateway.commands.catalogue import BY_NAME
 from trunkline.gateway.sentences import say
 from trunkline.gateway.state import held, inbox, presses
 from trunkline.gateway.state.records import Account, Room
@@ -26,7 +25,7 @@ def under_running(turn: int, language: str) -> tuple[Button, ...]:
 
 def under_answer(turn: int, language: str) -> tuple[Button, ...]:
     """Under an answer that is complete."""
-    return (Button(RETRY, say("button_retry", language), str(turn)),) if RETRY in BY_NAME else ()
+    return (Button(RETRY, say("button_retry", language), str(turn)),)
 
 
 def read_press(
@@ -37,7 +36,7 @@ def read_press(
     What a button carries came back through the presser's own program, so nothing in it is trusted.
     """
     person = account.person
-    language = person.language if person is not None and person.language else press.language
+    language = account.language_or(press.language)
     action, _, value = press.text.partition(":")
     if not value.isascii() or not value.isdecimal() or len(value) > 18:
         return say("button_over", language)
@@ -76,7 +75,7 @@ def _of_turn(
     is_own = found.account == account.id or (account.person is not None and found.person == account.person.id)
     if not is_own:
         return say("button_not_yours", language)
-    if found.is_running or not found.is_latest or RETRY not in BY_NAME:
+    if found.is_running or not found.is_latest:
         return say("button_over", language)
     if inbox.is_retried(connection, found.key):
         return say("retrying", language)  # pressed twice

@@ -8,7 +8,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, select, update
+from sqlalchemy import Connection, Row, Select, and_, or_, select, update
 
 from trunkline.adapters.base import InboundKind, InboundMessage
 from trunkline.gateway import parts
@@ -138,9 +138,10 @@ def _as_message(edit: InboundMessage) -> InboundMessage:
 
 
 def _original(connection: Connection, message: InboundMessage) -> Row[Any] | None:
-    return connection.execute(
-        _rows_of(message).where(inbox_table.c.kind.in_(inbox.SAID)).order_by(inbox_table.c.id).limit(1)
-    ).first()
+    """Its row, if somebody's words are in it: a command has some where it called a skill."""
+    calls_skill = and_(inbox_table.c.kind == "command", inbox_table.c.turn_id.is_not(None))
+    is_said = or_(inbox_table.c.kind.in_(inbox.SAID), calls_skill)
+    return connection.execute(_rows_of(message).where(is_said).order_by(inbox_table.c.id).limit(1)).first()
 
 
 def _prefix(message: InboundMessage) -> str:

@@ -4,7 +4,6 @@ endpoint refuses what it was sent as too long, and by hand. The summary is the a
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -140,8 +139,8 @@ class Compaction:
         seen = await self._database.read(lambda c: self._look(c, opened))
         if seen.is_spoilt:
             return seen.may_mend
-        window = self._windows.known(self._name(opened.session))
-        asked = estimate_message(opened.user)
+        name = self._name(opened.session)
+        window, asked = self._windows.known(name), estimate_message(opened.user, name)
         if seen.used is not None and window is not None and seen.used + asked <= FULL * window:
             return False  # as of most turns, and the history needn't be gone through
         tokens = await self._tokens(opened, seen.used)
@@ -199,7 +198,7 @@ class Compaction:
             account.id,
             None if room is None else room.id,
             window,
-            self._overhead(session.prompt, scope_of(account, room)),
+            self._overhead(session, scope_of(account, room)),
             WAITED_S,
             language,
             kept_most=KEPT_BY_HAND,
@@ -214,17 +213,19 @@ class Compaction:
             seen = await self._database.read(lambda c: self._look(c, opened))
             if seen.is_spoilt or not seen.may_try:
                 return  # a spoilt note is made again before the next turn, when it is known to be wanted
-            known = self._windows.known(self._name(opened.session))
+            name = self._name(opened.session)
+            known = self._windows.known(name)
             if seen.used is not None and known is not None and seen.used <= NEARLY_FULL * known:
                 return
             history = await self._database.read(
                 lambda c: resuming.load_conversation(c, opened.scope, opened.session)
             )
-            estimated = self._overhead(opened.session.prompt, opened.scope) + estimate_messages(history)
-            tokens = self._counted(self._name(opened.session), seen.used, estimated)
+            counted = await asyncio.to_thread(estimate_messages, history, name)  # as in `_tokens`
+            estimated = self._overhead(opened.session, opened.scope) + counted
+            tokens = self._counted(name, seen.used, estimated)
             if tokens < SMALL_TOKENS:
                 return
-            window = await self._windows.of(self._name(opened.session))
+            window = await self._windows.of(name)
             if tokens <= NEARLY_FULL * window:
                 return
             with log_context(opened.session.public_id, str(opened.row.key.turn)):
@@ -245,14 +246,15 @@ class Compaction:
 
     async def _tokens(self, opened: Opened, used: int | None) -> int:
         """What the turn's next call will send, by the provider's last count where there is one."""
+        name = self._name(opened.session)
+        asked = estimate_message(opened.user, name)
         if used is not None and used < SMALL_TOKENS:
-            return used + estimate_message(opened.user)
+            return used + asked
         said = (*opened.history, opened.user, *opened.steps)
         # In a thread, since a long history takes its time.
-        overhead = self._overhead(opened.session.prompt, opened.scope)
-        estimated = overhead + await asyncio.to_thread(estimate_messages, said)
-        counted = None if used is None else used + estimate_message(opened.user)
-        return self._counted(self._name(opened.session), counted, estimated)
+        overhead = self._overhead(opened.session, opened.scope)
+        estimated = overhead + await asyncio.to_thread(estimate_messages, said, name)
+        return self._counted(name, None if used is None else used + asked, estimated)
 
     def _counted(self, model: str, used: int | None, estimated: int) -> int:
         """The provider's count where it can be believed, and the scale of the model's tokens learnt from it;
@@ -269,9 +271,9 @@ class Compaction:
         """How many of the model's tokens stand for one of the estimate's, as last counted."""
         return self._scales.get(model, 1.0)
 
-    def _overhead(self, prompt: str, scope: Scope) -> int:
+    def _overhead(self, session: Session, scope: Scope) -> int:
         tools = (*self._tools, *self._more_tools(scope))
-        return estimate_text(prompt) + sum(map(_cost, tools))
+        return estimate_text(session.prompt, self._name(session)) + sum(map(_cost, tools))
 
     async def _reloaded(self, opened: Opened) -> Opened:
         """The turn with the history that the store has now."""
@@ -296,7 +298,7 @@ class Compaction:
             opened.account.id,
             None if opened.room is None else opened.room.id,
             window,
-            self._overhead(opened.session.prompt, opened.scope),
+            self._overhead(opened.session, opened.scope),
             timeout_s,
             opened.language,
         )
@@ -304,10 +306,13 @@ class Compaction:
     async def _shorten(self, ask: _Ask) -> Shortened | NotShortened:
         """Puts away what is old in one session, and tells the chat of the first failure in a row."""
         async with self._locks.setdefault(ask.session.id, asyncio.Lock()):
-            past = await self._database.read(lambda c: compaction.load_past(c, ask.scope, ask.session.id))
+            name = self._name(ask.session)
+            past = await self._database.read(
+                lambda c: compaction.load_past(c, ask.scope, ask.session.id, name)
+            )
             if past is None:
                 return NotShortened("nothing")
-            budget = _budget(ask, self._scale(self._name(ask.session)))
+            budget = _budget(ask, self._scale(name))
             kept = count_kept([one.tokens for one in past.turns], budget)
             kept = kept if ask.kept_most is None else min(kept, ask.kept_most)
             count = len(past.turns) - kept
@@ -332,7 +337,8 @@ class Compaction:
 
     async def _put_away(self, ask: _Ask, past: Past, result: Summarised) -> Shortened | NotShortened:
         gone = past.turns[: result.covered]
-        left_tokens = sum(one.tokens for one in past.turns[result.covered :]) + estimate_text(result.note)
+        left_tokens = sum(one.tokens for one in past.turns[result.covered :])
+        left_tokens += estimate_text(result.note, past.model)
         before, after = past.tokens + ask.overhead_tokens, left_tokens + ask.overhead_tokens
         stamp_ms = now_ms()
 
@@ -372,8 +378,7 @@ class Compaction:
             chunks = self._delivery.render(key.platform, sentence, ask.language)
             to = ChatRef(key.chat, key.thread or None)
             planned = [dump_outbound(OutboundMessage(to, chunk, quiet=True)) for chunk in chunks]
-            where = outbox.Plan(f"n:{uuid.uuid4()}", key.platform, key.tenant, key.chat, key.thread)
-            outbox.plan(connection, where, planned, stamp_ms)
+            outbox.plan(connection, outbox.notice(key), planned, stamp_ms)
 
         await self._database.write(work)
         self._delivery.kick(key.platform, key.chat)
@@ -385,7 +390,10 @@ class Compaction:
         Without a note the model is told that there is none.
         """
         async with self._locks.setdefault(ask.session.id, asyncio.Lock()):
-            past = await self._database.read(lambda c: compaction.load_spoilt(c, ask.scope, ask.session.id))
+            name = self._name(ask.session)
+            past = await self._database.read(
+                lambda c: compaction.load_spoilt(c, ask.scope, ask.session.id, name)
+            )
             if past is None or not past.turns:
                 return False
             newest = count_kept([one.tokens for one in past.turns], MOST_MENDED_TOKENS)

@@ -278,9 +278,9 @@ def _load_secrets(
         return (environ.get(name) or stored.get(name) or "").strip()
 
     auxiliary = settings.auxiliary
-    choices = (settings.model, *settings.model.fallback, auxiliary.title, auxiliary.session_search,
-               auxiliary.review, auxiliary.compaction, auxiliary.transcription,
-               auxiliary.speech)  # fmt: skip
+    choices = (settings.model, *settings.model.fallback, *settings.models, auxiliary.title,
+               auxiliary.session_search, auxiliary.review, auxiliary.compaction,
+               auxiliary.transcription, auxiliary.speech)  # fmt: skip
     key_names = {choice.api_key_env for choice in choices if choice and choice.api_key_env}
     key_names |= {key for key in (settings.search.embeddings.api_key_env,) if key}
     provider_keys = secret_names(settings.memory.provider, settings.providers)

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from heapq import merge
+from operator import attrgetter
 
 from sqlalchemy import Connection, Row, and_, select
 
 from trunkline.adapters.web.conversations import Conversation, Said
 from trunkline.agent.scope import PersonId, PersonScope
-from trunkline.gateway.state import deletion, files, fulltext, session_titles
+from trunkline.gateway.state import beside_talk, deletion, files, fulltext, session_titles
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.schema import account, message, session, stream
 
@@ -38,7 +40,7 @@ class StoreConversations:
             newest: dict[str, Conversation] = {}
             for row in connection.execute(query):
                 if row.thread not in newest:
-                    title = row.title or _first_words(connection, row.id)
+                    title = row.title or session_titles.first_words(connection, row.id, TITLE_CHARS)
                     newest[row.thread] = Conversation(row.thread, title, _time(row.last_ms))
                 if len(newest) == LISTED:
                     break
@@ -60,6 +62,7 @@ class StoreConversations:
         def write(connection: Connection) -> int:
             ids = _sessions(connection, person, thread)
             streams = deletion.own_streams(connection, PersonScope(PersonId(person)))
+            beside_talk.forget(connection, person, thread)
             return sum(deletion.delete_session(connection, streams, one).sessions for one in ids)
 
         if await self._database.write(write):
@@ -88,7 +91,12 @@ class StoreConversations:
             )
             rows = connection.execute(query).all()
             sent = files.sent_with(connection, [row.id for row in rows])
-            return tuple(_said(row, sent.get(row.id, ())) for row in reversed(rows))
+            said = (_said(row, sent.get(row.id, ())) for row in reversed(rows))
+            told = (
+                Said(False, one.text, _time(one.sent_ms), id=one.message_id)
+                for one in beside_talk.told(connection, person, thread)
+            )
+            return tuple(merge(said, told, key=attrgetter("at")))[-SHOWN_MESSAGES:]
 
         return await self._database.read(read)
 
@@ -112,17 +120,6 @@ def _sessions(connection: Connection, person: str, thread: str) -> Sequence[str]
         .order_by(session.c.last_ms.desc())
     )
     return connection.execute(query).scalars().all()
-
-
-def _first_words(connection: Connection, session_id: int) -> str:
-    query = (
-        select(message.c.content)
-        .where(message.c.session_id == session_id, message.c.role == "user", message.c.state == "live")
-        .order_by(message.c.seq)
-        .limit(1)
-    )
-    words = " ".join((connection.execute(query).scalar() or "").split())
-    return words if len(words) <= TITLE_CHARS else words[: TITLE_CHARS - 1] + "…"
 
 
 def _said(row: Row[int, str, str, int], sent: tuple[tuple[str, str], ...]) -> Said:

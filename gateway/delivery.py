@@ -6,7 +6,8 @@ One lane per chat: a wait or a failure in one delays no other. Retrying a send l
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -138,7 +139,10 @@ class Delivery:
         self._lines: dict[str, Line] = {}
         self._lanes: dict[tuple[str, str], asyncio.Event] = {}
         self._held_until_s: dict[tuple[str, str], float] = {}
+        self._waiting_for_posts: dict[asyncio.Event, tuple[str, str, str | None]] = {}
         self._lane_ended = asyncio.Event()
+        self.newly_connected = asyncio.Event()
+        """Set whenever a platform is connected."""
         self._group: asyncio.TaskGroup | None = None
         self._closing = False
 
@@ -152,6 +156,11 @@ class Delivery:
     def connected(self) -> dict[str, Line]:
         """The platforms that are connected now."""
         return dict(self._lines)
+
+    @property
+    def known(self) -> dict[str, Line]:
+        """The platforms that have been connected at some time."""
+        return dict(self._known)
 
     def adapter(self, platform: str) -> Adapter | None:
         """The platform's adapter while it is connected."""
@@ -185,6 +194,7 @@ class Delivery:
     def connect(self, line: Line) -> None:
         """Opens a platform's lanes; `sweep` starts those with something to send."""
         self._known[line.adapter.platform] = self._lines[line.adapter.platform] = line
+        self.newly_connected.set()
 
     def disconnect(self, platform: str) -> None:
         """Ends a platform's lanes; what they hold waits, untried, until it is connected again."""
@@ -201,6 +211,22 @@ class Delivery:
         if left_s <= 0:
             self._held_until_s.pop((platform, chat), None)
         return max(left_s, 0.0)
+
+    @contextmanager
+    def told_of_posts(self, platform: str, to: ChatRef) -> Iterator[asyncio.Event]:
+        """An event that is set with each message that arrives there, an edit apart."""
+        posted = asyncio.Event()
+        self._waiting_for_posts[posted] = (platform, to.chat, to.thread)
+        try:
+            yield posted
+        finally:
+            del self._waiting_for_posts[posted]
+
+    def note_post(self, platform: str, to: ChatRef) -> None:
+        """To be called by whoever has sent a new message."""
+        for posted, place in self._waiting_for_posts.items():
+            if place == (platform, to.chat, to.thread):
+                posted.set()
 
     async def drain(self, grace_s: float) -> None:
         """Waits until every lane has sent what it may send now, at most `grace_s` seconds."""
@@ -292,6 +318,8 @@ class Delivery:
             outcome = _ended(row, "unknown", type(error).__name__)
         else:
             outcome = _sent(adapter, row, receipt)
+            if row.message_id is None:
+                self.note_post(row.platform, ChatRef(row.chat, row.thread or None))
         await self._record(outcome)
 
     async def _call(self, adapter: Adapter, row: OutboxRow) -> Receipt:

@@ -4,11 +4,13 @@ import asyncio
 import logging
 import shutil
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Connection
 
 from trunkline.agent.memory.operations import Operation
+from trunkline.agent.memory.outcomes import Written
 from trunkline.agent.memory.store import MemoryStore
 from trunkline.agent.ports import WriteOrigin
 from trunkline.agent.scope import PersonScope
@@ -27,6 +29,19 @@ from trunkline.gateway.state.records import Person, SessionKey
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What went: `entries` of memory, `conversations`, and the `messages` in them and in rooms.
+
+    `keeps_entry`: config.yaml still names the person, so that they stay.
+    """
+
+    keeps_entry: bool
+    entries: int
+    conversations: int
+    messages: int
+
+
 async def erase_person(
     database: Database,
     memory: MemoryStore,
@@ -36,8 +51,8 @@ async def erase_person(
     *,
     stop: Callable[[SessionKey], object],
     command_row: int | None = None,
-) -> bool:
-    """Removes all that is kept of a person; returns whether config.yaml still names them, so that they stay.
+) -> Erased:
+    """Removes all that is kept of a person.
 
     `stop` ends a running turn. What is sent to the platforms is theirs; our backups end by themselves.
     """
@@ -46,19 +61,24 @@ async def erase_person(
     keys, facts = await database.write(lambda c: _close(c, person))
     for key in keys:
         stop(key)
-    for fact in facts:
-        await _take_out(memory, fact)
+    entries = sum([await _take_out(memory, fact) for fact in facts])
     for one in belongings:
         for slug in slugs:
             await one.erase(slug)
     for slug in slugs:  # before the journal goes, since this writes there that it happened
-        await erase_memory(memory, PersonScope(slug))
+        entries += await erase_memory(memory, PersonScope(slug))
         await asyncio.to_thread(shutil.rmtree, folder_of(home, slug), ignore_errors=True)
-    await database.write(lambda c: erasure.erase(c, person, facts, command_row, keeps_entry=keeps_entry))
+
+    def work(connection: Connection) -> tuple[int, int]:
+        counts = erasure.count(connection, person)
+        erasure.erase(connection, person, facts, command_row, keeps_entry=keeps_entry)
+        return counts
+
+    conversations, messages = await database.write(work)
     await sweep_dropped(database, FileStore(home / "files"), fresh_ms=0)
     await database.empty_log()
     log.info("person erased: entry stays %s", keeps_entry)
-    return keeps_entry
+    return Erased(keeps_entry, entries, conversations, messages)
 
 
 def _close(connection: Connection, person: Person) -> tuple[tuple[SessionKey, ...], tuple[RoomFact, ...]]:
@@ -70,8 +90,9 @@ def _close(connection: Connection, person: Person) -> tuple[tuple[SessionKey, ..
     return erasure.running(connection, accounts), erasure.facts_in_rooms(connection, accounts)
 
 
-async def _take_out(memory: MemoryStore, fact: RoomFact) -> None:
+async def _take_out(memory: MemoryStore, fact: RoomFact) -> bool:
     """An entry of a room's memory; one that is gone or was changed since is left as it is."""
     origin = WriteOrigin("forget", "")
-    await memory.apply(fact.scope, "memory", [Operation("remove", old_text=fact.text)], origin)
+    outcome = await memory.apply(fact.scope, "memory", [Operation("remove", old_text=fact.text)], origin)
     await memory.erase_backups(fact.scope)
+    return isinstance(outcome, Written)

@@ -4,7 +4,8 @@ import json
 import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from contextlib import ExitStack
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import IO
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -15,10 +16,11 @@ from trunkline.agent.memory.snapshot import MemorySnapshot
 from trunkline.agent.memory.store import MemoryStore
 from trunkline.agent.ports import SessionCard
 from trunkline.agent.scope import PersonScope
+from trunkline.gateway.clock import zone_of
 from trunkline.gateway.file_store import FileStore
 from trunkline.gateway.joining import Belongings
 from trunkline.gateway.memory_control import exported
-from trunkline.gateway.state import links, own_copy, sessions_view
+from trunkline.gateway.state import links, own_copy, people, sessions_view
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.sessions_view import WholeMessage
 
@@ -66,8 +68,12 @@ def _write(
 ) -> int:
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        return _fill(connection, scope, known, more, file, files)
+    with ExitStack() as unless_whole:
+        unless_whole.callback(target.unlink)
+        with os.fdopen(descriptor, "wb") as file:
+            count = _fill(connection, scope, known, more, file, files)
+        unless_whole.pop_all()
+    return count
 
 
 def _fill(
@@ -79,6 +85,7 @@ def _fill(
     files: FileStore | None,
 ) -> int:
     ids = sessions_view.session_ids(connection, scope)
+    zone = zone_of(people.find_person(connection, scope.person))
     with ZipFile(file, "w", ZIP_DEFLATED) as archive:
         archive.writestr("me.json", _json(own_copy.describe_person(connection, scope)))
         archive.writestr("memory/memory.json", exported(known))
@@ -89,7 +96,7 @@ def _fill(
             if found is not None:
                 name = f"conversations/{number:05}-{public_id}"
                 archive.writestr(f"{name}.json", _json(session_as_json(*found)))
-                archive.writestr(f"{name}.md", session_as_markdown(*found))
+                archive.writestr(f"{name}.md", session_as_markdown(*found, zone))
         for row in own_copy.skills(connection, scope):
             archive.writestr(f"skills/{row.id}.md", f"# {row.name}\n\n{row.description}\n\n{row.content}\n")
         for name, rows in own_copy.tables(connection, scope).items():
@@ -125,24 +132,26 @@ def session_as_json(card: SessionCard, messages: Sequence[WholeMessage]) -> dict
     }
 
 
-def session_as_markdown(card: SessionCard, messages: Sequence[WholeMessage]) -> str:
-    """The conversation for reading, with times of this machine's zone."""
-    began, ended = (_local(moment) for moment in (card.started, card.last))
+def session_as_markdown(
+    card: SessionCard, messages: Sequence[WholeMessage], zone: tzinfo | None = None
+) -> str:
+    """The conversation for reading, with times of a zone, or else of this machine's."""
+    began, ended = (_local(moment, zone) for moment in (card.started, card.last))
     parts = [f"# {card.title or card.preview or card.id}", f"{card.platform}, {began} to {ended}, {card.id}"]
     for one in messages:
         said = [one.text] if one.text and one.role != "tool" else []
         if one.role == "tool":
-            said = [_fenced(one.text)]
-        said += [f"Calls `{call.name}`:\n\n{_fenced(call.arguments)}" for call in one.calls]
-        parts.append(f"**{one.author}**, {_local(one.created)}\n\n" + "\n\n".join(said))
+            said = [fenced(one.text)]
+        said += [f"Calls `{call.name}`:\n\n{fenced(call.arguments)}" for call in one.calls]
+        parts.append(f"**{one.author}**, {_local(one.created, zone)}\n\n" + "\n\n".join(said))
     return "\n\n".join(parts) + "\n"
 
 
-def _local(moment: datetime) -> str:
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+def _local(moment: datetime, zone: tzinfo | None) -> str:
+    return moment.astimezone(zone).strftime("%Y-%m-%d %H:%M")
 
 
-def _fenced(text: str) -> str:
+def fenced(text: str) -> str:
     """A code block whose fence the text can't close."""
     fence = "```"
     while fence in text:

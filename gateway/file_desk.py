@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from trunkline.adapters.base import AttachmentKind
 from trunkline.agent.prompt import clean_label
 from trunkline.agent.tools.base import ToolContext
-from trunkline.agent.tools.send_file import FileRefused
+from trunkline.agent.tools.send_file import ELSEWHERE, FileRefused
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.file_store import FileStore
 from trunkline.gateway.state import files
@@ -43,16 +43,20 @@ class StoreFileDesk:
         mime = mimetypes.guess_type(fit)[0] or "text/plain"
         return await self._note(context, fit, AttachmentKind.DOCUMENT.value, mime, len(content), sha256)
 
-    async def put_again(self, context: ToolContext, file: int, name: str) -> str | None:
-        found = await self._database.read(lambda c: self._find(c, context, file))
+    async def put_again(self, context: ToolContext, file: int, name: str, *, elsewhere: bool) -> str | None:
+        found = await self._database.read(lambda c: self._find(c, context, file, elsewhere=elsewhere))
         if found is None or found.sha256 is None:
             return None
         fit = fit_name(name or found.name, _fallback(found))
         return await self._note(context, fit, found.kind, found.mime, found.size_bytes or 0, found.sha256)
 
-    def _find(self, connection: Connection, context: ToolContext, file: int) -> FileRow | None:
-        streams = streams_of(connection, context.scope)
-        return files.find(connection, streams, context.session, file)
+    def _find(
+        self, connection: Connection, context: ToolContext, file: int, *, elsewhere: bool
+    ) -> FileRow | None:
+        found = files.find(connection, streams_of(connection, context.scope), context.session, file)
+        if found is not None and not elsewhere and not files.is_at_hand(connection, context.session, file):
+            raise FileRefused(ELSEWHERE.format(file=file))
+        return found
 
     async def _put(self, content: bytes) -> str:
         try:

@@ -10,12 +10,11 @@ from trunkline.gateway.state.database import Database
 
 
 async def keep_house(config: Config, database: Database, files: FileStore, delivery: Delivery) -> None:
-    """Old backups, unused files, old words of rooms, private conversations and old ones; who is present."""
+    """Old backups, unused files, old words of rooms, private conversations, what is over; who is present."""
     async with asyncio.TaskGroup() as group:
         group.create_task(backups.watch(config.home), name="backups")
         group.create_task(presence.watch(database, delivery.adapter), name="presence")
         group.create_task(file_sweep.watch(database, files), name="files")
         group.create_task(overhearing.watch(database), name="overhearing")
         group.create_task(private_mode.watch(database, delivery.kick), name="private")
-        if config.sessions.keep_days is not None:
-            group.create_task(retention.watch(database, config.sessions.keep_days), name="retention")
+        group.create_task(retention.watch(database, config.sessions.keep_days), name="retention")

@@ -1,6 +1,5 @@
 """Who people are: what config.yaml asserts at each load, approvals by code, and the owner's own accounts."""
 
-import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -12,8 +11,7 @@ from trunkline.gateway.config_faults import ConfigError, Fault
 from trunkline.gateway.payloads import dump_outbound
 from trunkline.gateway.sentences import say
 from trunkline.gateway.settings import FileSettings, PersonEntry
-from trunkline.gateway.state import codes, inbox, outbox, people, usage
-from trunkline.gateway.state.outbox import Plan
+from trunkline.gateway.state import codes, inbox, kv, outbox, people, usage
 from trunkline.gateway.state.records import Account, Person
 
 LOCAL_PLATFORMS = ("web", "terminal")
@@ -160,8 +158,20 @@ def let_in(connection: Connection, account: Account, now_ms: int) -> Approved:
         connection, slug, name=account.label, role="member", source="pairing", now_ms=now_ms
     )
     people.give_account(connection, account.id, person.id, "pairing")
-    tell(connection, account, say("approved_you"), now_ms)
+    language = kv.get_value(connection, _language_key(account)) or ""
+    kv.remove_value(connection, _language_key(account))
+    tell(connection, account, say("approved_you", language), now_ms)
     return Approved(person, people.load_account(connection, account.id))
+
+
+def note_language(connection: Connection, stranger: Account, language: str) -> None:
+    """Keeps the language of a stranger's app for the sentence that lets them in."""
+    if language:
+        kv.put_value(connection, _language_key(stranger), language)
+
+
+def _language_key(stranger: Account) -> str:
+    return f"language.{stranger.id}"
 
 
 def deny(
@@ -187,8 +197,7 @@ def tell(connection: Connection, account: Account, sentence: str, now_ms: int) -
     if place is None:
         return
     told = OutboundMessage(ChatRef(place.chat, place.thread or None), Chunk(sentence))
-    where = Plan(f"n:{uuid.uuid4()}", place.platform, place.tenant, place.chat, place.thread)
-    outbox.plan(connection, where, [dump_outbound(told)], now_ms)
+    outbox.plan(connection, outbox.notice(place), [dump_outbound(told)], now_ms)
 
 
 def claim_owner(connection: Connection, account: Account, text: str, now_ms: int) -> Approved | codes.Refused:

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, update
 
 from trunkline.gateway.sentences import say
-from trunkline.gateway.state import sessions
+from trunkline.gateway.state import session_titles, sessions
 from trunkline.gateway.state.records import Session, SessionKey
-from trunkline.gateway.state.schema import message, session
+from trunkline.gateway.state.schema import session
 
 LINE_CHARS = 200
 IDLE = "idle"
@@ -44,7 +44,7 @@ def leave_if_idle(
     if silent_hours < idle_hours:
         return None
     sessions.end(connection, key, IDLE, now_ms)
-    title = current.title or _first_words(connection, current.id)
+    title = current.title or session_titles.first_words(connection, current.id, LINE_CHARS) or "…"
     return Left(current.id, current.public_id, title, int(silent_hours))
 
 
@@ -53,12 +53,3 @@ def follow(connection: Connection, left: Left, session_id: int) -> None:
     connection.execute(
         update(session).where(session.c.id == session_id).values(parent_id=left.id, origin=IDLE)
     )
-
-
-def _first_words(connection: Connection, session_id: int) -> str:
-    query = select(message.c.content).where(
-        message.c.session_id == session_id, message.c.role == "user", message.c.state == "live"
-    )
-    said = connection.execute(query.order_by(message.c.seq).limit(1)).scalar() or "…"
-    line = " ".join(said.split())
-    return line if len(line) <= LINE_CHARS else line[: LINE_CHARS - 1] + "…"

@@ -21,13 +21,12 @@ from trunkline.gateway import memory_approval
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.linking import Join, finish
 from trunkline.gateway.memory_control import reverse
-from trunkline.gateway.memory_files import erase_memory
+from trunkline.gateway.memory_files import TARGETS, erase_memory
 from trunkline.gateway.state import journal, links, people
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.links import Alias
 from trunkline.gateway.state.records import Person
 
-TARGETS: tuple[Target, Target] = ("user", "memory")
 Choice = Literal["", "1", "2"]
 """Which memory stays where both together are too long: that of the one kept, or that of the other."""
 

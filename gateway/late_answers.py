@@ -10,7 +10,10 @@ from trunkline.gateway.payloads import dump_outbound
 from trunkline.gateway.sentences import say
 from trunkline.gateway.state import inbox, outbox, people
 from trunkline.gateway.state.outbox import Plan
-from trunkline.gateway.state.records import OutboxRow
+from trunkline.gateway.state.records import Account, OutboxRow
+
+OF_COMMANDS = ("i", "x")
+"""Begin the sources of what answers a command: its reply, and the file that goes with it."""
 
 
 def send_late(connection: Connection, row: OutboxRow, message: OutboundMessage) -> None:
@@ -18,13 +21,10 @@ def send_late(connection: Connection, row: OutboxRow, message: OutboundMessage) 
 
     Else the asker is told to ask again. `row` answers the command of an inbox row, as its source tells.
     """
-    asked = row.source.split(":")[1]
-    asker = inbox.author_of(connection, int(asked)) if asked.isdecimal() else None
-    language, place = "", None
-    if asker is not None:
-        person = people.load_account(connection, asker).person
-        language = "" if person is None else person.language
-        place = None if person is None else inbox.last_place(connection, asker)
+    asker = asker_of(connection, row)
+    language, place = language_of(asker), None
+    if asker is not None and asker.person is not None:
+        place = inbox.last_place(connection, asker.id)
     said = "private_too_late"
     if place is not None and place.platform == row.platform:
         said = "answered_privately"
@@ -35,3 +35,16 @@ def send_late(connection: Connection, row: OutboxRow, message: OutboundMessage) 
     if outbox.find(connection, here.source, 0) is None:
         told = OutboundMessage(ChatRef(row.chat, row.thread or None), Chunk(say(said, language)))
         outbox.plan(connection, here, [dump_outbound(told)], now_ms())
+
+
+def asker_of(connection: Connection, row: OutboxRow) -> Account | None:
+    """Who sent the command that a row replies to, as its source tells; None for any other row."""
+    kind, asked, *_ = row.source.split(":")
+    is_reply = kind in OF_COMMANDS and asked.isdecimal()
+    author = inbox.author_of(connection, int(asked)) if is_reply else None
+    return None if author is None else people.load_account(connection, author)
+
+
+def language_of(asker: Account | None) -> str:
+    """The one that the person chose; empty where nobody knows."""
+    return "" if asker is None or asker.person is None else asker.person.language

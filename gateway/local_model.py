@@ -45,10 +45,6 @@ class Preset:
     key_variable: str = ""
     local: bool = False
 
-    @property
-    def needs_key(self) -> bool:
-        return bool(self.key_variable)
-
 
 PRESETS = {
     "openai": Preset("OpenAI", "https://api.openai.com/v1", "OPENAI_API_KEY"),

@@ -3,21 +3,21 @@
 What a person writes themselves (commands, import, undo) passes; the stores behind decide about the rest.
 """
 
-import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
 from trunkline.adapters.base import Button, ChatRef, Chunk, OutboundMessage
 from trunkline.agent.memory import outcomes
 from trunkline.agent.memory.entries import MemoryLimits, preview
+from trunkline.agent.memory.files import FILE_NAMES
 from trunkline.agent.memory.operations import Operation, apply_operations, check_operations
 from trunkline.agent.memory.outcomes import Failed, FailureKind, Held, Outcome, Unchanged
 from trunkline.agent.memory.snapshot import MemorySnapshot
-from trunkline.agent.memory.store import FILE_NAMES, MemoryStore
+from trunkline.agent.memory.store import MemoryStore, with_entries
 from trunkline.agent.ports import Target, WriteOrigin
-from trunkline.agent.scope import PersonId, PersonScope, RoomScope, Scope
+from trunkline.agent.scope import PersonId, RoomScope, Scope
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.payloads import dump_outbound
 from trunkline.gateway.sentences import say
@@ -92,6 +92,9 @@ class GuardedMemory:
     async def erase_backups(self, scope: Scope) -> None:
         await self._store.erase_backups(scope)
 
+    async def erase_folder(self, scope: Scope) -> None:
+        await self._store.erase_folder(scope)
+
     async def apply(
         self, scope: Scope, target: Target, operations: Sequence[Operation], origin: WriteOrigin
     ) -> Outcome:
@@ -117,7 +120,7 @@ class GuardedMemory:
         entries = known.entries_of(target)
         checked = check_operations(scope, target, operations, self.limits)
         if isinstance(checked, Failed):
-            return replace(checked, entries=entries) if checked.kind is FailureKind.INVALID else checked
+            return with_entries(checked, known) if checked.kind is FailureKind.INVALID else checked
         if person is None:
             return Failed(target, FailureKind.NOT_HERE, NOBODY_DECIDES)
         if target in known.unreadable:
@@ -159,7 +162,7 @@ class GuardedMemory:
             ]
             outbox.plan(
                 connection,
-                outbox.Plan(f"n:{uuid.uuid4()}", place.platform, place.tenant, place.chat, place.thread),
+                outbox.notice(place),
                 [dump_outbound(message) for message in asked],
                 stamp_ms,
             )
@@ -207,10 +210,7 @@ def _pause_key(slug: PersonId) -> str:
 
 
 def _asker(connection: Connection, scope: Scope, origin: WriteOrigin) -> _Asker:
-    if isinstance(scope, PersonScope):
-        person = people.find_person(connection, scope.person)
-    else:
-        person = people.load_account(connection, scope.asker).person
+    person = people.person_of(connection, scope)
     found = connection.execute(
         select(session.c.private, session.c.prompt_hash).where(session.c.public_id == origin.session)
     ).first()

@@ -1,4 +1,4 @@
-"""The model clients that the settings name: the main one with its fallbacks, and those for side work."""
+"""One model client for several, each of which may answer for the one before; and one for when none is set."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing

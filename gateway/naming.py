@@ -38,7 +38,7 @@ async def _named(database: Database, adapter: Names, row: InboxRow) -> InboxRow:
     message = load_inbound(row.payload)
     text = await adapter.with_names(message.text)
     sender = message.sender
-    if sender.label == sender.id:
+    if sender.label == sender.id and sender.is_person:
         sender = replace(sender, label=await adapter.name_of(sender.id))
         await database.write(lambda c: _keep_name(c, message, sender.label))
     if (text, sender) == (message.text, message.sender):

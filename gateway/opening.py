@@ -5,10 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
-from tzlocal import get_localzone_name
 
 from trunkline.adapters.base import ChatKind, InboundMessage
 from trunkline.agent.memory.snapshot import MemorySnapshot, describe_changes, render_blocks
@@ -23,7 +21,8 @@ from trunkline.agent.skills.store import NO_SKILLS, Shelf, SkillPage, SkillStore
 from trunkline.agent.tools.base import Tool
 from trunkline.gateway import again, parts, reactions
 from trunkline.gateway.attachment_lines import Described, describe, is_voice, notes_of
-from trunkline.gateway.clock import now_ms
+from trunkline.gateway.beginnings import Beginnings
+from trunkline.gateway.clock import now_ms, zone_of
 from trunkline.gateway.idling import follow, leave_if_idle
 from trunkline.gateway.overhearing import tell_heard
 from trunkline.gateway.payloads import load_inbound
@@ -101,7 +100,7 @@ class NotAdmitted(LookupError):
 def load_message(row: InboxRow) -> InboundMessage:
     """The stored message, in the chat it is in now: a group that moved has another id.
 
-    Raises pydantic's ValidationError for a payload that can't be read.
+    Raises BadPayload for one that can't be read.
     """
     return replace(load_inbound(row.payload), chat=row.key.chat)
 
@@ -126,9 +125,8 @@ def who_is(
             raise NotAdmitted(f"room {row.key.chat} on {message.platform} is not allowed")
     elif person is None:
         raise NotAdmitted(f"account {account.id} has no person")
-    zone = person.timezone if person is not None and person.timezone else get_localzone_name()
-    language = person.language if person is not None and person.language else message.language
-    return Who(account, room, scope_of(account, room), language, datetime.now(ZoneInfo(zone)))
+    language = account.language_or(message.language)
+    return Who(account, room, scope_of(account, room), language, datetime.now(zone_of(person)))
 
 
 class Outdated:
@@ -178,6 +176,7 @@ class Opening:
         self._instructions = instructions
         self._skills = beside.skills
         self._providers = beside.providers
+        self._beginnings = Beginnings()
 
     async def open(self, rows: Sequence[InboxRow]) -> Opened | None:
         """Begins the turn of these rows, or takes up an interrupted one; None when it has ended meanwhile.
@@ -191,9 +190,10 @@ class Opening:
             who = await self._with_skills(who, inbound)
             known = await self._memory.read(who.scope)
             who = await self._with_recalled(who, rows[0], inbound, known, forgotten)
-            opened = await self._database.write(
-                lambda c: self._unless_forgotten(c, forgotten, rows, inbound, who, known)  # noqa: B023
-            )
+            async with self._beginnings:
+                opened = await self._database.write(
+                    lambda c: self._unless_forgotten(c, forgotten, rows, inbound, who, known)  # noqa: B023
+                )
             if not isinstance(opened, Outdated):
                 return opened
 

@@ -43,11 +43,12 @@ def load_packaged_tools(
     found: list[Tool[Any]] = []
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:
-            tools = _made(point)
+            tools, known = _made(point), set(names)
             for tool in tools:
-                if tool.name in names:
+                if tool.name in known:
                     raise _Broken(f"there is a tool called {tool.name} already")
-                names.add(tool.name)
+                known.add(tool.name)
+            names = known
         except _Broken as error:
             package = point.dist.name if point.dist is not None else point.value
             say(f"The tools “{point.name}” of the package {package} are left out: {error}.")

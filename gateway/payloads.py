@@ -1,8 +1,17 @@
 """Messages as the JSON that the inbox and the outbox keep."""
 
-from pydantic import TypeAdapter
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from trunkline.adapters.base import InboundMessage, OutboundMessage
+
+T = TypeVar("T")
+
+
+class BadPayload(ValueError):
+    """A stored message can't be read. It tells nothing of what stands there, since it is for the log."""
+
 
 _INBOUND = TypeAdapter(InboundMessage)
 _OUTBOUND = TypeAdapter(OutboundMessage)
@@ -13,7 +22,16 @@ def dump_inbound(message: InboundMessage) -> str:
 
 
 def load_inbound(text: str) -> InboundMessage:
-    return _INBOUND.validate_json(text)
+    """Raises BadPayload."""
+    return _load(_INBOUND, text)
+
+
+def words_in(text: str) -> str:
+    """What a stored message says; all of it where it can't be read, as it is another version's."""
+    try:
+        return load_inbound(text).text
+    except BadPayload:
+        return text
 
 
 def dump_outbound(message: OutboundMessage) -> str:
@@ -21,4 +39,12 @@ def dump_outbound(message: OutboundMessage) -> str:
 
 
 def load_outbound(text: str) -> OutboundMessage:
-    return _OUTBOUND.validate_json(text)
+    """Raises BadPayload."""
+    return _load(_OUTBOUND, text)
+
+
+def _load(kind: TypeAdapter[T], text: str) -> T:
+    try:
+        return kind.validate_json(text)
+    except ValidationError as error:
+        raise BadPayload(f"{error.error_count()} faults of {error.title}") from None

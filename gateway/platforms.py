@@ -76,7 +76,7 @@ class Platforms:
             try:
                 with self._locked(platform):
                     return await self._keep_connected(platform)
-            except Held as held:
+            except (Held, PermissionError) as held:
                 waits = platform.thread is None
                 if not told:
                     self._tell(f"{held} I keep trying." if waits else str(held))

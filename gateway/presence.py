@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from sqlalchemy.exc import DBAPIError
 
-from trunkline.adapters.base import Adapter, AdapterError, KnowsMembers, RateLimited, Rejected, Unreachable
+from trunkline.adapters.base import Adapter, AdapterError, KnowsMembers, RateLimited, Rejected
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.state import people
 from trunkline.gateway.state.database import Database
@@ -48,7 +48,7 @@ async def look(database: Database, platform: str, adapter: KnowsMembers, *, paus
                 continue
             try:
                 is_in = await _is_in(adapter, room.chat, account.user_id)
-            except (Rejected, Unreachable) as error:
+            except Rejected as error:
                 log.info("members of a room not known: %s on %s", type(error).__name__, platform)
                 refused.add(room.id)
                 continue

@@ -164,6 +164,7 @@ class Preview:
                 await self._database.write(lambda c: outbox.drop_preview(c, row.id))
             raise
         self._ids[seq] = receipt.message_id
+        self._delivery.note_post(self._where.platform, self._where.to)
         await self._database.write(
             lambda c: outbox.mark_sent(c, row.id, receipt.message_id, payload, now_ms())
         )

@@ -6,7 +6,6 @@ memory_approval's.
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Callable
 
 from sqlalchemy import Connection
@@ -78,5 +77,4 @@ def _tell(connection: Connection, due: Due, at_ms: int) -> None:
     language = private_sessions.language_of(connection, due.session.id)
     sentence = say("private_off" if due.has_ended else "private_expired", language)
     notice = OutboundMessage(ChatRef(key.chat, key.thread or None), Chunk(sentence), quiet=True)
-    where = outbox.Plan(f"n:{uuid.uuid4()}", key.platform, key.tenant, key.chat, key.thread)
-    outbox.plan(connection, where, [dump_outbound(notice)], at_ms)
+    outbox.plan(connection, outbox.notice(key), [dump_outbound(notice)], at_ms)

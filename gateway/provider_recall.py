@@ -81,10 +81,7 @@ class PersonsWish:
             return PRIVATE
         if not writes:
             return None
-        if isinstance(scope, PersonScope):
-            person = people.find_person(connection, scope.person)
-        else:
-            person = people.load_account(connection, scope.asker).person
+        person = people.person_of(connection, scope)
         if person is not None and is_paused(connection, person.slug):
             return PAUSED
         return NEEDS_YES if self._approval else None

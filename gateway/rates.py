@@ -8,6 +8,9 @@ from trunkline.gateway.state.schema import inbox
 
 WINDOW_MS = 60_000
 COUNTED = ("message", "queued", "retry")
+BOT_WINDOW_MS = 600_000
+BOT_MESSAGES_MOST = 10
+"""What of one bot is answered in that time: two that answer each other would never end."""
 
 
 def held_until(connection: Connection, account: Account, key: SessionKey, limit: int, now_ms: int) -> int:
@@ -35,6 +38,16 @@ def held_until(connection: Connection, account: Account, key: SessionKey, limit:
         )
     ).one()
     return int(first_ms) + WINDOW_MS if count >= limit else 0
+
+
+def goes_on_and_on(connection: Connection, account: Account, now_ms: int) -> bool:
+    """Whether a bot has been answered so often lately that it may be answering us."""
+    count = select(func.count()).where(
+        inbox.c.account_id == account.id,
+        inbox.c.received_ms > now_ms - BOT_WINDOW_MS,
+        inbox.c.kind.in_(COUNTED),
+    )
+    return int(connection.execute(count).scalar_one()) >= BOT_MESSAGES_MOST
 
 
 def _accounts(connection: Connection, account: Account) -> list[int]:

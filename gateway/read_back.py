@@ -33,6 +33,7 @@ MAX_AGE_MS = 14 * 24 * 3600 * 1000
 """Chats where nothing was said to us for so long are not asked."""
 MAX_MESSAGES = 1000
 """What one chat may have gathered; of more, the rest is left unread."""
+READ_S = 120.0
 READ_AT_ONCE = 30
 PACE_S = 1.5
 """Slack lets about fifty such calls a minute pass. Chats where somebody writes now don't wait their turn."""
@@ -114,8 +115,7 @@ class CatchUp:
                     await asyncio.sleep(PACE_S)
         except SQLAlchemyError as error:
             log.warning("not all read back: %s on %s", type(error).__name__, platform)
-        finally:
-            self._known.set()
+            self._known.set()  # not when cancelled: what the next connection missed is not known yet
 
     async def _fill(self, place: Place) -> None:
         gap = self._gaps.get(place)
@@ -130,7 +130,8 @@ class CatchUp:
                 if message.thread and message.thread == message.message_id:
                     self._gaps.setdefault((message.chat, message.thread), Gap(message.message_id))
                 await self._accept(message)
-            self._gaps.pop(place, None)
+            if self._gaps.get(place) is gap:  # else the next connection has a gap of its own there
+                del self._gaps[place]
         if missed:
             log.info("read back: %d messages of a chat on %s", len(missed), adapter.platform)
 
@@ -139,14 +140,15 @@ class CatchUp:
         for tried in range(TRIES):
             wait_s = FIRST_PAUSE_S * 2**tried
             try:
-                return await adapter.read_back(ChatRef(chat, thread or None), after, MAX_MESSAGES)
+                async with asyncio.timeout(READ_S):
+                    return await adapter.read_back(ChatRef(chat, thread or None), after, MAX_MESSAGES)
             except (Rejected, Unauthorized) as error:
                 log.info("chat not read back: %s on %s", type(error).__name__, adapter.platform)
                 return ()
             except RateLimited as error:
                 wait_s = max(wait_s, error.retry_after_s)
-            except AdapterError as error:
-                log.debug("chat not read back yet: %s on %s", error, adapter.platform)
+            except (AdapterError, TimeoutError) as error:
+                log.debug("chat not read back yet: %s on %s", type(error).__name__, adapter.platform)
             except Exception:  # boundary: adapter supervisor
                 log.exception("chat not read back: %s", adapter.platform)
                 return ()

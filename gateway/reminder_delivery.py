@@ -137,7 +137,7 @@ def repeat_in_doubt(connection: Connection, row: OutboxRow, source: str, stamp_m
     one = reminders.find(connection, int(row.source.split(":")[1]))
     if one is None or outbox.find(connection, source, 0) is not None:
         return
-    language = _language(one, people.load_account(connection, one.account))
+    language = people.load_account(connection, one.account).language_or(one.language)
     word = OutboundMessage(ChatRef(row.chat, row.thread or None), Chunk(say("reminder_in_doubt", language)))
     where = Plan(source, row.platform, row.tenant, row.chat, row.thread)
     outbox.plan(connection, where, [dump_outbound(word), row.payload], stamp_ms)
@@ -248,7 +248,7 @@ def _begin_run(
     if not _move_on(connection, one, stamp_ms, fired=True):
         return None
     if budgets.look(connection, target.account, target.room, house.settings, stamp_ms).is_spent:
-        words = say("reminder_unpaid", _language(one, target.account), text=one.text)
+        words = say("reminder_unpaid", target.account.language_or(one.language), text=one.text)
         return _say(connection, one, target, words, house, stamp_ms)
     inbound = begin_message(one, target.account, target.room, target.key)
     if not inbox.is_known(connection, inbound.platform, inbound.tenant, inbound.key):
@@ -258,13 +258,8 @@ def _begin_run(
     return Fired(wake=target.key)
 
 
-def _language(one: Reminder, account: Account) -> str:
-    person = account.person
-    return person.language if person is not None and person.language else one.language
-
-
 def _words(one: Reminder, target: Target, stamp_ms: int) -> str:
-    language = _language(one, target.account)
+    language = target.account.language_or(one.language)
     if target.room is None:
         parts = [say("reminder", language, text=one.text)]
     else:
@@ -283,7 +278,7 @@ def _say(
     connection: Connection, one: Reminder, target: Target, words: str, house: House, stamp_ms: int
 ) -> Fired:
     key = target.key
-    chunks = house.render(key.platform, words, _language(one, target.account))
+    chunks = house.render(key.platform, words, target.account.language_or(one.language))
     mention = None if target.room is None else target.account.user_id
     _plan(connection, f"{SOURCE}{one.id}:{one.due_ms}", key, chunks, mention, stamp_ms)
     return Fired(send_to=(key.platform, key.chat))
@@ -298,7 +293,7 @@ def _say_at_home(
         return
     home = homes.chosen(connection, person.id)
     if home is not None and home.platform not in LOCAL_PLATFORMS and house.reaches(home):
-        chunks = house.render(home.platform, words, _language(one, target.account))
+        chunks = house.render(home.platform, words, target.account.language_or(one.language))
         _plan(connection, f"{SOURCE}{one.id}:{one.due_ms}{ELSEWHERE}", home, chunks, None, stamp_ms)
 
 

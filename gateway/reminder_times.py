@@ -10,10 +10,8 @@ from typing import Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
-from tzlocal import get_localzone_name
 
 from trunkline.gateway.sentences import describe_day, is_chinese, say
-from trunkline.gateway.state.records import Account
 
 MIN_REPEAT = timedelta(minutes=15)
 CRON_CHARS = 100
@@ -40,12 +38,6 @@ class Moment:
     @property
     def due_ms(self) -> int:
         return int(self.local.timestamp() * 1000)
-
-
-def zone_of(account: Account) -> ZoneInfo:
-    """The zone of the account's person, else this machine's."""
-    person = account.person
-    return ZoneInfo(person.timezone if person is not None and person.timezone else get_localzone_name())
 
 
 def find_zone(name: str) -> ZoneInfo:

@@ -1,37 +1,72 @@
-"""Deletes conversations silent for longer than `sessions.keep_days`, one by one, once a day.
+"""Deletes what is too old once a day: conversations silent for longer than `sessions.keep_days`, one by one,
+and what is over in the inbox and the outbox.
 
-Their rows are overwritten at once; `trunkline sessions prune` also rewrites the file, which chats would wait
-for.
+Rows are overwritten at once; `trunkline sessions prune` also rewrites the file, which chats would wait for.
 """
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.state import deletion
+from trunkline.gateway.state import deletion, pruning
 from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.pruning import Reached, Step
 
 log = logging.getLogger(__name__)
 
 CHECK_S = 24 * 3600.0
 RETRY_S = 600.0
+OVER_DAYS = 30
+"""For so long it is known what came, so that nothing is answered twice: Telegram and Slack send again for a
+day at most, and what was missed is read back for two weeks (`read_back.MAX_AGE_MS`)."""
+STEP_PAUSE_S = 0.1
+"""Between two steps of pruning, for the chats' writes."""
 
 
-async def watch(database: Database, keep_days: int) -> None:
+async def watch(database: Database, keep_days: int | None) -> None:
     """Deletes what is too old at the start and then daily until cancelled."""
     while True:
         pause_s = CHECK_S
         try:
-            gone = await delete_old(database, keep_days, now_ms())
-            if gone:
+            if keep_days is not None and (gone := await delete_old(database, keep_days, now_ms())):
                 log.info("old conversations deleted: %d", gone)
+            if gone := await prune(database, now_ms()):
+                log.info("old rows of the inbox and the outbox deleted: %d", gone)
         except DBAPIError as error:
-            log.warning("old conversations not deleted: %s", type(error).__name__)
+            log.warning("what is too old was not deleted: %s", type(error).__name__)
             pause_s = RETRY_S
         await asyncio.sleep(pause_s)
+
+
+async def prune(database: Database, stamp_ms: int) -> int:
+    """Removes what has been over for `OVER_DAYS` from the inbox and the outbox; returns how many rows."""
+    before_ms = stamp_ms - int(timedelta(days=OVER_DAYS).total_seconds() * 1000)
+    return await _walk(database, before_ms, pruning.look_at_inbox, pruning.remove_from_inbox) + await _walk(
+        database, before_ms, pruning.look_at_outbox, pruning.remove_from_outbox
+    )
+
+
+async def _walk(
+    database: Database,
+    before_ms: int,
+    look: Callable[[Connection, int, Reached], Step],
+    remove: Callable[[Connection, Step], None],
+) -> int:
+    """Looks with a reader, which holds up nobody, and removes what was found in a short transaction."""
+    removed, reached = 0, Reached()
+    while True:
+        step = await database.read(lambda c, since=reached: look(c, before_ms, since))  # type: ignore[misc]
+        if step.reached is None:
+            return removed
+        if step.rows or step.words:
+            await database.write(lambda c, step=step: remove(c, step))  # type: ignore[misc]
+        removed, reached = removed + len(step.rows), step.reached
+        await asyncio.sleep(STEP_PAUSE_S)
 
 
 async def delete_old(database: Database, keep_days: int, stamp_ms: int) -> int:

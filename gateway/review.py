@@ -6,7 +6,6 @@ and what was left at its end when the person writes in that chat again.
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -25,7 +24,7 @@ from trunkline.agent.ports import Target
 from trunkline.agent.review import BOTH, MEMORY_ONLY, SKILLS_ONLY, Review, ReviewRequest, review_instruction
 from trunkline.agent.scope import RoomScope, Scope
 from trunkline.agent.tools.base import Tool
-from trunkline.gateway.beside_turns import contained
+from trunkline.gateway.beside_turns import contained, wait_for_delivery
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.delivery import Delivery
 from trunkline.gateway.logs import log_context
@@ -50,8 +49,6 @@ PARALLEL_REVIEWS = 2
 REVIEW_TIMEOUT_S = 300.0
 CLAIM_MS = int(REVIEW_TIMEOUT_S * 1000) + 60_000
 """A dead process's claim on a person ends by itself after this time."""
-DELIVERY_LOOK_S = 0.25
-DELIVERY_LOOKS = 240
 ENDED_TURNS = 3
 """A conversation that ended with fewer turns not yet reviewed is left at that. A review of one that failed is
 tried again after so many turns of the next."""
@@ -140,7 +137,7 @@ class Reviews:
         here = Stretch(opened.session.id, opened.session.public_id, opened.row.key.turn)
         if await self._pass_over_if_paused(here) or await self._find_due(opened) is None:
             return False
-        await self._wait_for_delivery(opened)
+        await wait_for_delivery(self._database, opened.row.key.turn)
         lock = self._owners.setdefault(owner_of(opened.scope), asyncio.Lock())
         async with lock, self._places:
             due = await self._find_due(self._latest[opened.session.id])
@@ -173,7 +170,7 @@ class Reviews:
         ):
             if await self._pass_over_if_paused(one):
                 continue
-            await self._wait_for_delivery(opened)
+            await wait_for_delivery(self._database, turn)
             lock = self._owners.setdefault(owner_of(opened.scope), asyncio.Lock())
             async with lock, self._places:
                 due = await self._database.read(lambda c, one=one: find(c, one))  # type: ignore[misc]
@@ -207,14 +204,6 @@ class Reviews:
     async def _note_overlaps(self, scope: Scope, review: Review) -> None:
         if self._skills is not None and review.overlaps:
             await self._skills.note_overlaps(scope, review.overlaps)
-
-    async def _wait_for_delivery(self, opened: Opened) -> None:
-        """Lets the answer go out first, for a while at most: a platform that is down stops no review."""
-        turn = opened.row.key.turn
-        for _ in range(DELIVERY_LOOKS):
-            if not await self._database.read(lambda c: reviews.is_going_out(c, turn)):
-                return
-            await asyncio.sleep(DELIVERY_LOOK_S)
 
     async def _claim(self, scope: Scope) -> bool:
         stamp_ms = now_ms()
@@ -273,7 +262,6 @@ class Reviews:
         to = ChatRef(key.chat, key.thread or None)
         chunks = self._delivery.render(key.platform, sentence) if sentence else ()
         planned = tuple(dump_outbound(OutboundMessage(to, chunk, quiet=True)) for chunk in chunks)
-        where = outbox.Plan(f"n:{uuid.uuid4()}", key.platform, key.tenant, key.chat, key.thread)
         spent = tuple(turns.Spent(call.purpose, call.model, call.usage) for call in review.usage)
         room_id = None if opened.room is None else opened.room.id
 
@@ -284,7 +272,7 @@ class Reviews:
             if due.skills and mark != due.mark:  # tried is enough: a failure comes again after as much work
                 skill_reviews.put_mark(connection, due.session.public_id, due.turn)
             turns.add_usage(connection, opened.row, spent, room_id, stamp_ms)
-            outbox.plan(connection, where, planned, stamp_ms)
+            outbox.plan(connection, outbox.notice(key), planned, stamp_ms)
             reviews.release(connection, opened.scope, self._process)
 
         await self._database.write(work)

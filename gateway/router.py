@@ -30,9 +30,9 @@ from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.catalogue import BY_NAME
 from trunkline.gateway.labels import plain_label
 from trunkline.gateway.payloads import dump_inbound, dump_outbound
-from trunkline.gateway.sentences import say
+from trunkline.gateway.sentences import describe_place, say
 from trunkline.gateway.settings import FileSettings
-from trunkline.gateway.state import codes, early, gone, heard, inbox, outbox, people, sessions
+from trunkline.gateway.state import codes, early, gone, heard, inbox, outbox, people
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.outbox import Plan
@@ -294,7 +294,7 @@ def _welcome(connection: Connection, message: InboundMessage, account: Account, 
     """Who we are, before the first answer to somebody."""
     person = account.person
     name, source = (person.name if person is not None else "") or account.label, f"hi:{account.id}"
-    shown = plain_label(name) or "there"
+    shown = plain_label(name) or say("nameless", account.language_or(message.language))
     return _reply_once(connection, message, account, source, "welcome", stamp_ms, name=shown)
 
 
@@ -352,8 +352,7 @@ def _reply_once(
     """A sentence of ours, unless it went out under this source already."""
     if outbox.find(connection, source, 0) is not None:
         return NOTHING
-    person = account.person
-    language = person.language if person is not None and person.language else message.language
+    language = account.language_or(message.language)
     return _reply(connection, message, source, say(key, language, **fields), stamp_ms)
 
 
@@ -380,6 +379,7 @@ def _answer_stranger(
         code = codes.issue(connection, "pair", account.id, stamp_ms)
         told = None if code is None else admission.tell_owner(connection, account, stamp_ms)
         sentence = None if code is None else say("pair", language, code=code)
+        identity.note_language(connection, account, language)
     row = inbox.store(connection, _arrival(message, key, account.id, state="done"), stamp_ms)
     if sentence is None:
         return NOTHING
@@ -414,22 +414,17 @@ def _store_in_closed_room(
         return Stored(wake=key)
     if room.reported or (message.kind is InboundKind.MEMBERSHIP and message.text == LEFT):
         return NOTHING
-    place = next(
-        (
-            found
-            for owner in people.owners(connection)
-            if (found := sessions.home_of(connection, owner.id)) is not None
-        ),
-        None,
-    )
-    if place is None:
+    found = admission.find_owner(connection)
+    if found is None:
         return NOTHING
+    owner, place = found
     people.change_room(connection, room.id, reported=True)
     title = plain_label(room.title, 80) or room.chat
-    sentence = say("room_found", title=title, platform=room.platform)
+    where = describe_place(room.platform, owner.language)
+    sentence = say("room_found", owner.language, title=title, platform=where)
     notice = OutboundMessage(ChatRef(place.chat, place.thread or None), Chunk(sentence), quiet=True)
-    where = Plan(f"r:{room.id}", place.platform, place.tenant, place.chat, place.thread)
-    outbox.plan(connection, where, [dump_outbound(notice)], stamp_ms)
+    plan = Plan(f"r:{room.id}", place.platform, place.tenant, place.chat, place.thread)
+    outbox.plan(connection, plan, [dump_outbound(notice)], stamp_ms)
     return Stored(send_to=((place.platform, place.chat),))
 
 

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from trunkline.gateway.beside_turns import contained
@@ -108,8 +107,4 @@ class Scheduler:
         if abs(stamp_ms - self._tidied_ms) < TIDY_MS:
             return
         self._tidied_ms = stamp_ms
-
-        def work(connection: Connection) -> None:
-            reminders.forget_done(connection, stamp_ms)
-
-        await self._database.write(work)
+        await self._database.write(lambda c: reminders.forget_done(c, stamp_ms))

@@ -62,6 +62,7 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "/help lists the commands.",
         "你好 {name}，不管在这里还是你关联的其他平台，我都是你的助手。直接给我写就行；/help 会列出命令。",
     ),
+    "nameless": ("there", "朋友"),
     "help": ("What you can type:", "可以输入："),
     "unknown_command": (
         "I don't know /{name}. /help lists what I understand.",
@@ -166,6 +167,10 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "A part of my answer could not be sent here, and the log says why. Ask me to put it differently.",
         "我的回答有一部分没能发到这里，日志里有原因。可以请我换个说法。",
     ),
+    "reply_refused": (
+        "A reply of mine could not be sent here. The log says why.",
+        "我有一条回复没能发到这里，日志里有原因。",
+    ),
     "answer_cut": (
         "This answer is too long for a chat, so I leave the rest out here. All of it is in the transcript.",
         "这个回答太长，剩下的就不发到聊天里了；全文保存在对话记录中。",
@@ -188,10 +193,6 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "You wrote this while I was away, and it is too long ago for me to answer it now. Send it again if "
         "it still matters.",
         "这是我不在的时候发来的，时间太久，我就不再逐条回答了。如果还需要，请再发一次。",
-    ),
-    "turn_failed": (
-        "Something went wrong on my side while I answered. Please send that again; the log says what it was.",
-        "我回答时出了问题，请再发一次；日志里有原因。",
     ),
     # The background review
     "review_noted": ("Noted: {entries}", "记下了：{entries}"),

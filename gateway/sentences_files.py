@@ -6,6 +6,11 @@ FILE_SENTENCES: dict[str, tuple[str, str]] = {
     "file_spoken": ("[spoken in a recording] {words}", "[语音内容] {words}"),
     "file_unused": ("[{name}: can't be used, {why}]", "[{name}：无法使用，{why}]"),
     "file_not_used": ("I could not use {name}: {why}.", "我没能使用 {name}：{why}。"),
+    "file_nameless_image": ("photo", "照片"),
+    "file_nameless_voice": ("voice note", "语音"),
+    "file_nameless_audio": ("recording", "录音"),
+    "file_nameless_video": ("video", "视频"),
+    "file_nameless_document": ("file", "文件"),
     # Why
     "file_why_too_large": ("it is larger than {limit} MB", "它超过 {limit} MB"),
     "file_why_too_many": (

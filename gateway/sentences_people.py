@@ -177,6 +177,10 @@ PEOPLE_SENTENCES: dict[str, tuple[str, str]] = {
         "你在我这里的一切都已删除。主人的设置（config.yaml 的 `people`）里仍有你，所以你还可以像以前一样给"
         "我写；如需去掉请联系主人。备份里的副本会在 30 天内清除。",
     ),
+    "deleted_counts": (
+        "Deleted for good: entries of memory: {entries}, conversations: {conversations}, messages: {messages}.",
+        "已永久删除：记忆 {entries} 条，对话 {conversations} 个，消息 {messages} 条。",
+    ),
 }
 
 PEOPLE_HELP: dict[str, tuple[str, str]] = {

@@ -84,7 +84,6 @@ REMINDER_SENTENCES: dict[str, tuple[str, str]] = {
         "That is too long for a reminder: at most {most} characters.",
         "提醒内容太长：最多 {most} 个字符。",
     ),
-    "remind_nowhere": ("Nobody is known here whom I could remind.", "这里没有可以提醒的人。"),
     "reminders": ("What waits ({zone}):", "等待中的提醒（{zone}）："),
     "reminders_none": (
         "Nothing waits. `/remind tomorrow at 9am call Mum` makes a reminder.",

@@ -16,6 +16,15 @@ SURFACE_SENTENCES: dict[str, tuple[str, str]] = {
         "{name} on {platform} would like to talk to me. I gave them a code; you can decide here, too.",
         "{platform} 上的 {name} 想和我聊天。我给了对方一个验证码，你也可以在这里直接决定。",
     ),
+    "platform_heard": ("{name} (heard from {ago} ago)", "{name}（{ago}前有消息）"),
+    "platform_deaf": (
+        "{name} (nothing heard from for {ago}: messages may not reach me)",
+        "{name}（{ago}没有任何消息，我可能收不到新消息）",
+    ),
+    "platform_lost": ("{name} (not connected)", "{name}（未连接）"),
+    "platforms_join": (", ", "、"),
+    "age_seconds": ("{count} s", "{count} 秒"),
+    "age_minutes": ("{count} min", "{count} 分钟"),
     "request_nameless": ("Somebody", "有人"),
     "request_decided": ("That is decided already.", "这件事已经处理过了。"),
     "request_refused": (

@@ -32,6 +32,8 @@ class RunningTurn:
 
     def __init__(self, author: AccountId) -> None:
         self.author = author
+        self.is_turn = True
+        """False for a command, which nobody stops: until that calls a skill."""
         self.stopped = False
         self.arrived = asyncio.Event()
         """Set whenever something new waits under the turn's key."""
@@ -134,11 +136,11 @@ class SessionWorkers:
 
     def running_for(self, key: SessionKey) -> AccountId | None:
         running = self._running.get(key)
-        return None if running is None else running.author
+        return running.author if running is not None and running.is_turn else None
 
     def stop(self, key: SessionKey) -> bool:
         running = self._running.get(key)
-        return running is not None and running.stop()
+        return running is not None and running.is_turn and running.stop()
 
     async def _run_control(self, row_id: int) -> None:
         try:
@@ -173,9 +175,8 @@ class SessionWorkers:
             self._worker_ended.set()
 
     async def _take_turn(self, key: SessionKey, rows: Sequence[InboxRow]) -> None:
-        running = RunningTurn(rows[0].account)
-        if rows[0].kind != "command":
-            self._running[key] = running
+        running = self._running[key] = RunningTurn(rows[0].account)
+        running.is_turn = rows[0].kind != "command"
         try:
             async with self._slots:
                 await self._carry_through(rows, running)

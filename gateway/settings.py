@@ -30,6 +30,7 @@ _SLUG = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _RESERVED_SLUGS = frozenset({"rooms", "shared", "local"})
 _NUMBER = re.compile(r"[1-9][0-9]{0,19}")
 _SLACK_USER = re.compile(r"[TE][A-Z0-9]+/[UW][A-Z0-9]+")
+_BOT = re.compile(r"-?[A-Za-z0-9]{1,32}")
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
 
@@ -70,6 +71,8 @@ NumericId = Annotated[
 SlackId = Annotated[str, _check_id(_SLACK_USER, "give team and member id, such as T0AB12/U0CD34")]
 NumericIds = Annotated[tuple[NumericId, ...], BeforeValidator(one_or_many)]
 SlackIds = Annotated[tuple[SlackId, ...], BeforeValidator(one_or_many)]
+BotId = Annotated[str, _check_id(_BOT, "give the id of the bot or webhook, not its name")]
+BotIds = Annotated[tuple[BotId, ...], BeforeValidator(one_or_many)]
 
 
 class ModelChoice(Section):
@@ -95,7 +98,6 @@ class MainModel(ModelChoice):
     """
 
     file: Annotated[Path | None, AfterValidator(_expand_home)] = None
-
     fallback: tuple[ModelChoice, ...] = ()
 
 
@@ -253,6 +255,7 @@ class RoomEntry(Budget):
 
     Where it has a budget, the room pays for what is asked in it, not the asker. `read_threads`: the first
     question in a thread comes with what stands there; `auto_thread`: each question gets a thread of its own.
+    `bots`: ids of bots, webhooks and the like that may speak to it there.
     """
 
     free: bool = False
@@ -261,6 +264,7 @@ class RoomEntry(Budget):
     read_threads: bool = True
     auto_thread: bool = False
     wake_words: Annotated[tuple[str, ...], BeforeValidator(one_or_many)] = ()
+    bots: BotIds = ()
 
 
 class Memory(Section):
@@ -393,6 +397,12 @@ class FileSettings(Section):
     @property
     def room_refs(self) -> Mapping[RoomRef, RoomEntry]:
         return {parse_room(key): entry for key, entry in self.rooms.items()}
+
+    def room_entry(self, platform: str, realm: str, chat: str) -> RoomEntry:
+        """What is set for a room; for one that the file doesn't name the defaults."""
+        wanted = (platform, realm, chat)
+        found = (one for ref, one in self.room_refs.items() if (ref.platform, ref.realm, ref.chat) == wanted)
+        return next(found, RoomEntry())
 
 
 def parse_settings(settings: Mapping[str, object]) -> FileSettings:

@@ -85,10 +85,7 @@ def _refusal(connection: Connection, owner: Scope, origin: Origin) -> str | None
     found = connection.execute(query).first()
     if origin.by == "review" and found is not None and found.prompt_hash is None:
         return FORGOTTEN
-    if isinstance(owner, PersonScope):
-        person = people.find_person(connection, owner.person)
-    else:
-        person = people.load_account(connection, owner.asker).person
+    person = people.person_of(connection, owner)
     return PAUSED if person is not None and is_paused(connection, person.slug) else None
 
 

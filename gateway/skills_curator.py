@@ -5,7 +5,6 @@ What is done to which skill is agent/skills/curator's; hand-written, installed a
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Callable
 
 from sqlalchemy import Connection, func, select
@@ -88,7 +87,7 @@ class Curator:
             chunks = self._render(place.platform, text)
             outbox.plan(
                 connection,
-                outbox.Plan(f"n:{uuid.uuid4()}", place.platform, place.tenant, place.chat, place.thread),
+                outbox.notice(place),
                 [dump_outbound(OutboundMessage(to, chunk, quiet=True)) for chunk in chunks],
                 at_ms,
             )

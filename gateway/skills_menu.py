@@ -1,5 +1,5 @@
 """Skills in the menus of commands that platforms have: the shared ones in everybody's, a person's own in the
-menu of their direct chat.
+menu of their direct chat, a room's in the menu of the room.
 
 What fits a menu is the adapter's to say; a skill answers to its name wherever it stands in none.
 """
@@ -13,7 +13,7 @@ from typing import Literal
 from sqlalchemy import Connection, select
 
 from trunkline.adapters.base import Adapter, AdapterError, CommandSpec, ShowsCommands
-from trunkline.agent.scope import PersonId, PersonScope
+from trunkline.agent.scope import PersonId, Scope
 from trunkline.agent.skills.store import NO_SKILLS, Shared, Shelf, SkillStore
 from trunkline.gateway.beside_turns import contained
 from trunkline.gateway.commands.catalogue import BY_NAME
@@ -30,7 +30,7 @@ MOST_AT_WORK = 16
 ARGUMENT = "<words>"
 
 Place = tuple[str, str]
-"""A platform, and a direct chat there."""
+"""A platform, and a chat there."""
 
 
 def skill_commands(shelf: Shelf, place: Literal["own", "shared"]) -> tuple[CommandSpec, ...]:
@@ -58,7 +58,7 @@ def _in_menus(name: str) -> str:
 
 
 class SkillMenus:
-    """Keeps the menus of direct chats as their people's skills are. `run` owns the calls; none is waited for.
+    """Keeps the menus of chats as the skills are that belong there. `run` owns the calls; none is waited for.
 
     As `Belongings` it has only menus to take away when somebody leaves: the skills are kept elsewhere.
     """
@@ -80,17 +80,17 @@ class SkillMenus:
 
     def after_turn(self, opened: Opened) -> None:
         """Has the menu changed when the skills have; what is too much at once is done after a later turn."""
-        scope, place = opened.scope, (opened.inbound.platform, opened.inbound.chat)
-        if self._group is None or not isinstance(scope, PersonScope) or not self._has_menus(place[0]):
+        place = (opened.inbound.platform, opened.inbound.chat)
+        if self._group is None or not self._has_menus(place[0]):
             return
         if place not in self._at_work and len(self._at_work) < MOST_AT_WORK:
             self._at_work.add(place)
-            self._group.create_task(contained(self._renew(scope, place), log, "menu"), name="menu")
+            self._group.create_task(contained(self._renew(opened.scope, place), log, "menu"), name="menu")
 
     def _has_menus(self, platform: str) -> bool:
         return isinstance(self._adapter_of(platform), ShowsCommands)
 
-    async def _renew(self, scope: PersonScope, place: Place) -> None:
+    async def _renew(self, scope: Scope, place: Place) -> None:
         try:
             shelf = NO_SKILLS if self._store is None else await self._store.shelf(scope)
             await self._show(place, skill_commands(shelf, "own"))

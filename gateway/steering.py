@@ -12,7 +12,6 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Literal
 
-from pydantic import ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
@@ -28,7 +27,7 @@ from trunkline.gateway.clock import now_ms
 from trunkline.gateway.delivery import Delivery, Destination
 from trunkline.gateway.opening import NotAdmitted, Opened, load_message
 from trunkline.gateway.outcomes import Shown
-from trunkline.gateway.payloads import dump_outbound
+from trunkline.gateway.payloads import BadPayload, dump_outbound
 from trunkline.gateway.preview import Preview
 from trunkline.gateway.sentences import say
 from trunkline.gateway.sessions import RunningTurn
@@ -343,7 +342,7 @@ def _has_files(row: InboxRow) -> bool:
 def _readable(row: InboxRow) -> InboundMessage | None:
     try:
         return load_message(row)
-    except ValidationError:
+    except BadPayload:
         return None  # set aside when its own turn comes
 
 

@@ -15,11 +15,11 @@ from trunkline.adapters.base import Adapter, AdapterError, ChatRef, Entitles, In
 from trunkline.agent.messages import UserMessage
 from trunkline.agent.model import ModelClient, ModelDone, ModelFailure, ModelRequest
 from trunkline.agent.recall import disarm
-from trunkline.gateway.beside_turns import contained
+from trunkline.gateway.beside_turns import contained, wait_for_delivery
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.opening import Opened
 from trunkline.gateway.scheduled import is_run
-from trunkline.gateway.state import reviews, session_titles, turns
+from trunkline.gateway.state import session_titles, turns
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.session_titles import Exchange
 
@@ -35,8 +35,6 @@ TITLE_TOKENS = 1000
 PART_CHARS = 1500
 ECHO_CHARS = 20
 """A shorter title may well be a word of the request by chance."""
-DELIVERY_LOOK_S = 0.25
-DELIVERY_LOOKS = 240
 
 _SYSTEM = """\
 You give a conversation a title, for a list in which a person looks for it weeks later. Name its subject as \
@@ -90,7 +88,7 @@ class Titles:
             exchange = await self._database.read(lambda c: session_titles.first_exchange(c, scope, session))
             if exchange is None:
                 return
-            await self._wait_for_delivery(opened.row.key.turn)
+            await wait_for_delivery(self._database, opened.row.key.turn)
             async with self._places, asyncio.timeout(TITLE_TIMEOUT_S):
                 end = await self._asked(exchange)
             if isinstance(end, ModelDone):
@@ -101,13 +99,6 @@ class Titles:
             log.info("no title: timed out")
         finally:
             self._waiting.discard(session)
-
-    async def _wait_for_delivery(self, turn: int) -> None:
-        """Lets the answer go out first, for a while at most."""
-        for _ in range(DELIVERY_LOOKS):
-            if not await self._database.read(lambda c: reviews.is_going_out(c, turn)):
-                return
-            await asyncio.sleep(DELIVERY_LOOK_S)
 
     async def _asked(self, exchange: Exchange) -> ModelDone | ModelFailure:
         text = _request_text(exchange)

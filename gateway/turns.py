@@ -9,9 +9,9 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from trunkline.adapters.base import (
@@ -47,6 +47,7 @@ from trunkline.gateway.logs import log_context
 from trunkline.gateway.naming import with_names
 from trunkline.gateway.opening import NotAdmitted, Opened, Opening, Who, load_message, who_is
 from trunkline.gateway.outcomes import Outcome, Shown, describe_failure, stopped, uncounted
+from trunkline.gateway.payloads import BadPayload
 from trunkline.gateway.preview import Preview
 from trunkline.gateway.private_answers import find_private_way, point_elsewhere
 from trunkline.gateway.provider_turns import keep_turn
@@ -138,6 +139,7 @@ class TurnRunner:
         return bool(refusal)
 
     async def _take_turn(self, rows: Sequence[InboxRow], running: RunningTurn) -> None:
+        running.is_turn = True
         if rows[0].turn is None and await self._is_unpaid(rows):
             return
         adapter = self._delivery.adapter(rows[0].key.platform)
@@ -173,7 +175,7 @@ class TurnRunner:
     async def give_up(self, rows: Sequence[InboxRow]) -> None:
         try:
             message = load_message(rows[0])
-        except ValidationError:
+        except BadPayload:
             log.warning("row set aside, not readable: %s", rows[0].id)
             await self._database.write(lambda c: _end_rows(c, rows, "dead", "unreadable"))
         else:
@@ -234,7 +236,7 @@ class TurnRunner:
         """
         tried_shorter = False
         if await self._compaction.is_due(opened):
-            fitted = self._compaction.fitted(opened)
+            fitted = partial(self._compaction.fitted, opened)
             opened = await self._waited_for(destination(opened.inbound), running, fitted) or opened
         while True:
             run = self._run(opened, running)
@@ -257,20 +259,20 @@ class TurnRunner:
         failure = run.shown.failure
         if failure is None or run.running.stopped:
             return None
-        rescue = self._compaction.rescued(run.opened, failure)
+        rescue = partial(self._compaction.rescued, run.opened, failure)
         shorter = await self._waited_for(run.where, run.running, rescue)
         if run.running.stopped:
             run.shown.outcome = None
         return shorter
 
     async def _waited_for(
-        self, where: Destination, running: RunningTurn, work: Awaitable[Opened | None]
+        self, where: Destination, running: RunningTurn, work: Callable[[], Awaitable[Opened | None]]
     ) -> Opened | None:
         """What the work gives; it can be stopped like the turn, and then gives None."""
         found: list[Opened | None] = []
 
         async def wait() -> None:
-            found.append(await work)
+            found.append(await work())
 
         try:
             async with asyncio.TaskGroup() as group:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from trunkline.adapters.base import Adapter, AdapterError, RateLimited
 from trunkline.gateway.delivery import Delivery, Destination
@@ -12,16 +13,23 @@ TYPING_TIMEOUT_S = 5.0
 
 
 async def keep_typing(delivery: Delivery, where: Destination) -> None:
-    """Shows the sign until it is cancelled, and takes it away then."""
+    """Shows the sign until it is cancelled, and takes it away then.
+
+    A message that is posted meanwhile takes it away on every platform, so it is shown anew after each.
+    """
     adapter = delivery.adapter(where.platform)
     if adapter is None or adapter.limits.typing_interval_s is None:
         return
-    try:
-        while True:
-            await _show(delivery, adapter, where, on=True)
-            await asyncio.sleep(adapter.limits.typing_interval_s)
-    finally:
-        await _show(delivery, adapter, where, on=False)
+    with delivery.told_of_posts(where.platform, where.to) as posted:
+        try:
+            while True:
+                posted.clear()
+                await _show(delivery, adapter, where, on=True)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(adapter.limits.typing_interval_s):
+                        await posted.wait()
+        finally:
+            await _show(delivery, adapter, where, on=False)
 
 
 async def _show(delivery: Delivery, adapter: Adapter, where: Destination, *, on: bool) -> None:

@@ -4,8 +4,10 @@
 """
 
 import os
+from collections.abc import Iterator
 
 import pytest
+import trustme
 from hypothesis import HealthCheck, settings
 
 # Examples take longer while other workers have the processor; no property here is about time.
@@ -28,6 +30,17 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What may run for many minutes begins first, so that it runs beside the rest and not after it."""
     items.sort(key=lambda item: _time_limit_s(item) < LONG_S)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A client reads all of the machine's authorities for each TLS context, which takes longer than many a
+    test does; and all that tests talk to is on this machine."""
+    file = tmp_path_factory.mktemp("tls") / "authority.pem"
+    trustme.CA().cert_pem.write_to_path(file)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("SSL_CERT_FILE", str(file))
+        yield
 
 
 def _time_limit_s(item: pytest.Item) -> float:

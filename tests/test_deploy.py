@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from tests.ports import free_port
 from trunkline.gateway.cli.failure import ExitCode
 from trunkline.gateway.config import SECRET_NAMES
 from trunkline.gateway.settings import FileSettings
@@ -137,12 +137,6 @@ def is_healthy(dockerfile: Dockerfile, port: int) -> bool:
     assert command[0] == "python"
     done = subprocess.run((sys.executable, *command[1:]), capture_output=True, check=False)
     return done.returncode == 0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.mark.blackbox

@@ -6,6 +6,7 @@ from dataclasses import replace
 from trunkline.adapters.base import (
     ChatKind,
     ChatRef,
+    Hears,
     InboundKind,
     InboundMessage,
     OutboundMessage,
@@ -36,6 +37,8 @@ async def a_direct_message_is_normalised(bench: AdapterBench) -> None:
         assert (said.sender.is_person, said.sender.is_bot) == (True, False)
         assert said.sent_at.tzinfo is not None
         assert said.chat
+        if isinstance(house.adapter, Hears):
+            assert house.adapter.heard_ago_s < house.adapter.deaf_after_s
 
 
 async def any_text_comes_in_as_it_was_written(bench: AdapterBench) -> None:

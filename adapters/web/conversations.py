@@ -18,13 +18,14 @@ class Conversation:
 class Said:
     """One message as it is shown: `text` is Markdown for an answer and plain for a person's words.
 
-    `files` are names and hashes of what went out with it.
+    `files` are names and hashes of what went out with it. `id`: what it was sent under, where that is known.
     """
 
     by_person: bool
     text: str
     at: datetime
     files: tuple[tuple[str, str], ...] = ()
+    id: str = ""
 
 
 class Conversations(Protocol):

@@ -295,8 +295,9 @@ def _refusal(status: int, sentence: str) -> Response:
 
 def _drawn(thread: str, said: Sequence[Said], entries: Sequence[Entry]) -> list[Shown]:
     shown: list[Shown] = []
+    lately = {entry.id for entry in entries}
     for number, one in enumerate(said):
-        if not entries or one.at < entries[0].at:
+        if one.id not in lately and (not entries or one.at < entries[0].at):
             links = (file_link(thread, name, sha256) for name, sha256 in one.files)
             shown.append(_shown(f"h{number}", one.by_person, "\n\n".join((one.text, *links)), one.at))
     return shown + [_of_entry(entry) for entry in entries]

@@ -85,6 +85,13 @@ _SHAPES = (
     _shape("private key", "-----BEGIN ", r"(?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"),
     _shape("private key", "PuTTY-User-Key-File-", r"\d"),
 )
+_LAST_LINES = {
+    "-----BEGIN ": ("-----END ", re.compile(r"-----END [A-Z0-9 ]{0,50}-{0,5}")),
+    "PuTTY-User-Key-File-": ("Private-MAC:", re.compile(r"Private-MAC: ?[0-9a-f]{0,80}")),
+}
+_KEY_BODY = re.compile(
+    r"(?:(?:\s|\\[nr]){0,8}+[A-Za-z0-9+/=]{40,}+)++(?:(?:\s|\\[nr]){1,8}+[A-Za-z0-9+/=]+)?"
+)
 _AFTER_BASIC_AUTH = re.compile(r"://([^\s:/@]{1,80}):([^\s:/@]{3,120})@")
 _TELEGRAM = re.compile(r":[\w-]{35}(?![\w-])")
 _TELEGRAM_BEFORE = re.compile(r"(?<!\w)\d{8,12}\Z")
@@ -208,7 +215,7 @@ def _by_shape(text: str, spoken: Places) -> Iterator[Credential]:
         for match in _matches(shape, text, spoken.get(shape.literal.lower(), ())):
             start, end = match.span()
             if shape.kind == "private key":
-                end = _end_of_key_block(text, end)
+                end = _end_of_key_block(text, end, shape.literal)
             elif _PLACEHOLDER.search(text, start + len(shape.literal), end):
                 continue
             yield Credential(shape.kind, start, end)
@@ -224,9 +231,13 @@ def _matches(shape: _Shape, text: str, places: Sequence[int]) -> Iterator[re.Mat
             yield match
 
 
-def _end_of_key_block(text: str, position: int) -> int:
-    closing = text.find("-----END ", position, position + 20_000)
-    return position if closing < 0 else text.find("-----", closing + 9, closing + 80) + 5
+def _end_of_key_block(text: str, position: int, first: str) -> int:
+    """Where a key ends whose first line ends at `position`; one that was cut ends with its body."""
+    limit = position + 20_000
+    literal, line = _LAST_LINES[first]
+    at = text.find(literal, position, limit)
+    found = _KEY_BODY.match(text, position, limit) if at < 0 else line.match(text, at)
+    return position if found is None else found.end()
 
 
 def _by_place(text: str, spoken: Places) -> Iterator[Credential]:

@@ -92,6 +92,11 @@ def normalise(entry: str) -> str:
     return " ".join(_BULLET.sub("", unicodedata.normalize("NFC", entry).strip()).split()).casefold()
 
 
+def squeeze(text: str) -> str:
+    """Letters and digits only, case folded: what is the same in every rendering of a text."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
+
+
 def fold_loosely(text: str) -> str:
     """`normalise` for a text that a model typed from memory: kinds of quotes are one, widths too."""
     return " ".join(unicodedata.normalize("NFKC", text).translate(_QUOTES).split()).casefold()

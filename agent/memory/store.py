@@ -1,52 +1,54 @@
-"""The memory files of each person and room: read whole, written whole, under a lock shared by all processes.
+"""The memory of each person and room: what a store of it is, and the one whose texts are files.
 
 What a write does to the entries is decided in operations.py; whose scope a call gets, by the caller.
 """
 
 import asyncio
-import contextlib
-import hashlib
 import logging
-import os
-import re
-import stat
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from filelock import FileLock, Timeout
 
 from trunkline.agent.memory import outcomes
-from trunkline.agent.memory.entries import MemoryLimits, ParsedStore, join_entries, parse_entries
+from trunkline.agent.memory.entries import MemoryLimits, join_entries
+from trunkline.agent.memory.files import (
+    FILE_NAMES,
+    MemoryFolders,
+    Unreadable,
+    keep_original,
+    make_folder,
+    read_file,
+    replace_file,
+)
 from trunkline.agent.memory.operations import Operation, apply_operations, check_operations, describe_action
 from trunkline.agent.memory.outcomes import Failed, FailureKind, Outcome, Unchanged, Written
 from trunkline.agent.memory.snapshot import MemorySnapshot
 from trunkline.agent.ports import JournalEntry, MemoryJournal, Target, WriteOrigin
-from trunkline.agent.scope import PersonScope, RoomScope, Scope
+from trunkline.agent.scope import PersonScope, Scope
 
 _logger = logging.getLogger(__name__)
 
-FILE_NAMES: dict[Target, str] = {"memory": "MEMORY.md", "user": "USER.md"}
-MAX_FILE_BYTES = 1_000_000
 LOCK_TIMEOUT_S = 10.0
 JOURNAL_TIMEOUT_S = 30.0
 
-_PLAIN_FOLDER = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _T = TypeVar("_T")
-
-FileState = Literal["before", "after", "other"]
 
 
 class MemoryStore(Protocol):
-    """The two stores of a scope. What can go wrong with a file is in the answer, not raised."""
+    """The two texts of a scope. What can go wrong with a text is in the answer, not raised.
+
+    Raises ValueError for a person or room without a name.
+    """
 
     @property
     def limits(self) -> MemoryLimits: ...
 
     async def read(self, scope: Scope) -> MemorySnapshot:
-        """Both stores as they are now; a store that can't be read is named in `unreadable`."""
+        """Both texts as they are now; one that can't be read is named in `unreadable`."""
         ...
 
     async def apply(
@@ -62,21 +64,13 @@ class MemoryStore(Protocol):
         """Deletes the kept originals of hand-written texts, for a fact that must be forgotten everywhere."""
         ...
 
-
-class _Unreadable(Exception):
-    """The file exists but holds nothing that may be trusted; the argument says why."""
+    async def erase_folder(self, scope: Scope) -> None:
+        """Deletes all that lies in the scope's folder, for somebody who leaves. Its texts were emptied."""
+        ...
 
 
 class JournalFailed(Exception):
     """The journal did not answer in time or is out of reach; start-up settles what it left pending."""
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """What a store's file held: its bytes, or None where there is no file."""
-
-    raw: bytes | None
-    store: ParsedStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +93,7 @@ class FileMemoryStore:
     def __init__(
         self, home: Path, limits: MemoryLimits, journal: MemoryJournal, lock_timeout_s: float = LOCK_TIMEOUT_S
     ) -> None:
-        self._root = home / "memories"
+        self._folders = MemoryFolders(home)
         self._limits = limits
         self._journal = journal
         self._lock_timeout_s = lock_timeout_s
@@ -110,16 +104,6 @@ class FileMemoryStore:
     def limits(self) -> MemoryLimits:
         return self._limits
 
-    def path_of(self, scope: Scope, target: Target) -> Path:
-        """The file of a store. Raises ValueError for a room's user store and for an empty name."""
-        match scope:
-            case PersonScope(person):
-                return self._root / folder_name(person) / FILE_NAMES[target]
-            case RoomScope(room, _):
-                if target == "user":
-                    raise ValueError("a room has no user store")
-                return self._root / "rooms" / folder_name(room) / FILE_NAMES[target]
-
     async def read(self, scope: Scope) -> MemorySnapshot:
         return await asyncio.to_thread(self._read, scope)
 
@@ -128,72 +112,42 @@ class FileMemoryStore:
     ) -> Outcome:
         checked = check_operations(scope, target, operations, self._limits)
         if isinstance(checked, Failed):
-            return await asyncio.to_thread(self._with_entries, scope, checked)
-        path = self.path_of(scope, target)
+            known = await self.read(scope) if checked.kind is FailureKind.INVALID else None
+            return checked if known is None else with_entries(checked, known)
+        path = self._folders.path_of(scope, target)
         queue = self._queues.setdefault(path, asyncio.Lock())
         async with queue:
             # The whole write is one thread's work: a cancelled caller leaves, the thread ends what it began.
             write = _Write(scope, target, checked, origin, path)
             return await asyncio.to_thread(self._write_locked, write, asyncio.get_running_loop())
 
-    async def state_of(self, scope: Scope, entry: JournalEntry) -> FileState:
-        """Whether the file holds what the journal row says it held before the write, or after it."""
-        return await asyncio.to_thread(self._state_of, scope, entry)
-
     async def erase_backups(self, scope: Scope) -> None:
-        """Deletes the kept originals of hand-written files, for a fact that must be forgotten everywhere."""
-        await asyncio.to_thread(self._erase_backups, scope)
+        await asyncio.to_thread(self._folders.erase_backups, scope)
+
+    async def erase_folder(self, scope: Scope) -> None:
+        await asyncio.to_thread(self._folders.erase, scope)
 
     def _read(self, scope: Scope) -> MemorySnapshot:
         found: dict[Target, tuple[str, ...]] = {}
         unreadable: list[Target] = []
-        for target in self._targets_of(scope):
+        for target in targets_of(scope, self._limits):
             try:
-                found[target] = _read_file(self.path_of(scope, target)).store.entries
-            except _Unreadable as error:
+                found[target] = read_file(self._folders.path_of(scope, target)).store.entries
+            except Unreadable as error:
                 _logger.error("memory file unreadable file=%s cause=%s", FILE_NAMES[target], error)  # noqa: TRY400
                 unreadable.append(target)
         return MemorySnapshot(found.get("memory", ()), found.get("user", ()), tuple(unreadable))
 
-    def _targets_of(self, scope: Scope) -> tuple[Target, ...]:
-        own: tuple[Target, ...] = ("memory", "user") if isinstance(scope, PersonScope) else ("memory",)
-        return tuple(target for target in own if self._limits.allows(target))
-
-    def _with_entries(self, scope: Scope, failed: Failed) -> Failed:
-        """Adds the store's entries to a refusal that they help with."""
-        if failed.kind is not FailureKind.INVALID:
-            return failed
-        try:
-            entries = _read_file(self.path_of(scope, failed.target)).store.entries
-        except _Unreadable:
-            return failed
-        return Failed(failed.target, failed.kind, failed.error, entries)
-
-    def _state_of(self, scope: Scope, entry: JournalEntry) -> FileState:
-        try:
-            entries = _read_file(self.path_of(scope, entry.target)).store.entries
-        except _Unreadable:
-            return "other"
-        if entries == entry.after:
-            return "after"
-        return "before" if entries == entry.before else "other"
-
-    def _erase_backups(self, scope: Scope) -> None:
-        for target in self._targets_of(scope):
-            path = self.path_of(scope, target)
-            for backup in path.parent.glob(f"{path.name}.bak*"):
-                backup.unlink(missing_ok=True)
-
     def _write_locked(self, write: _Write, loop: asyncio.AbstractEventLoop) -> Outcome:
         target, name = write.target, write.path.name
         try:
-            _make_folder(write.path.parent)
+            make_folder(write.path.parent)
             lock = FileLock(f"{write.path}.lock", timeout=self._lock_timeout_s, thread_local=False)
             with lock:
                 return self._write(write, loop)
         except Timeout:
             return Failed(target, FailureKind.LOCKED, outcomes.locked(name, self._lock_timeout_s))
-        except _Unreadable as error:
+        except Unreadable as error:
             _logger.error("memory file unreadable file=%s cause=%s", name, error)  # noqa: TRY400
             return Failed(target, FailureKind.UNREADABLE, outcomes.unreadable(name, str(error)))
         except OSError as error:
@@ -205,7 +159,7 @@ class FileMemoryStore:
     def _write(self, write: _Write, loop: asyncio.AbstractEventLoop) -> Outcome:
         """Runs under the lock. Raises OSError with the old bytes in place, and what the journal raises."""
         target = write.target
-        found = _read_file(write.path)
+        found = read_file(write.path)
         before = found.store.entries
         new = apply_operations(before, target, write.operations, self._limits.chars_of(target))
         if isinstance(new, Failed):
@@ -213,29 +167,28 @@ class FileMemoryStore:
         if new.entries == before:
             return Unchanged(target, new.message, before)
         if found.store.free_form and found.raw is not None:
-            _keep_original(write.path, found.raw)
+            keep_original(write.path, found.raw)
         entry = JournalEntry(target, describe_action(write.operations), before, new.entries)
         journal_id = _call(loop, self._journal.begin(write.scope, entry, write.origin))
         replaced = False
         try:
-            _replace_file(write.path, join_entries(new.entries).encode("utf-8"))
+            replace_file(write.path, join_entries(new.entries).encode("utf-8"))
             replaced = True
         finally:
             _call(loop, self._journal.settle(write.scope, journal_id, done=replaced))
         return Written(target, new.message, before, new.entries, journal_id)
 
 
-def folder_name(slug: str) -> str:
-    """A folder for a person's or room's slug, distinct for distinct slugs, never outside its parent.
+def targets_of(scope: Scope, limits: MemoryLimits) -> tuple[Target, ...]:
+    """The texts that a scope has, without those that are switched off."""
+    own: tuple[Target, ...] = ("memory", "user") if isinstance(scope, PersonScope) else ("memory",)
+    return tuple(target for target in own if limits.allows(target))
 
-    Raises ValueError for an empty slug. `rooms` is taken by the rooms' own folder.
-    """
-    if not slug:
-        raise ValueError("a person or room without a name has no memory folder")
-    if _PLAIN_FOLDER.fullmatch(slug) and slug != "rooms":
-        return slug
-    readable = re.sub(r"[^a-z0-9]+", "-", slug.lower()).strip("-")[:24]
-    return f"{readable}~{hashlib.sha256(slug.encode('utf-8', 'surrogatepass')).hexdigest()[:20]}"
+
+def with_entries(failed: Failed, known: MemorySnapshot) -> Failed:
+    """A refusal with the store's entries, where they could be read."""
+    target = failed.target
+    return failed if target in known.unreadable else replace(failed, entries=known.entries_of(target))
 
 
 def _call(loop: asyncio.AbstractEventLoop, call: Coroutine[Any, Any, _T]) -> _T:
@@ -246,73 +199,3 @@ def _call(loop: asyncio.AbstractEventLoop, call: Coroutine[Any, Any, _T]) -> _T:
     except OSError as error:  # a time-out is one too; as itself it would pass for a failure of the file
         future.cancel()
         raise JournalFailed("the undo record of a memory write could not be kept") from error
-
-
-def _read_file(path: Path) -> _File:
-    """Raises _Unreadable; a file that is not there is an empty store."""
-    try:
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # reading a pipe would never end
-            raise _Unreadable("not a file")
-        with path.open("rb") as file:
-            raw = file.read(MAX_FILE_BYTES + 1)
-    except (FileNotFoundError, NotADirectoryError):
-        return _File(None, ParsedStore((), free_form=False))
-    except OSError as error:
-        raise _Unreadable(error.strerror or "I/O error") from error
-    if len(raw) > MAX_FILE_BYTES:
-        raise _Unreadable(f"larger than {MAX_FILE_BYTES:,} bytes")
-    try:
-        return _File(raw, parse_entries(raw.decode("utf-8")))
-    except UnicodeDecodeError as error:
-        raise _Unreadable(f"not UTF-8 at byte {error.start}") from error
-
-
-def _make_folder(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
-def _keep_original(path: Path, raw: bytes) -> None:
-    """Keeps a hand-written file's bytes beside it, never over an older original."""
-    backup, number = path.with_name(f"{path.name}.bak"), 1
-    while backup.exists():
-        if backup.read_bytes() == raw:
-            return
-        backup, number = path.with_name(f"{path.name}.bak{number}"), number + 1
-    _replace_file(backup, raw)
-
-
-def _replace_file(path: Path, content: bytes) -> None:
-    """Puts whole new content in place of the old, durably. The caller holds the lock, so the name is free.
-
-    A link stays one: what it leads to is replaced.
-    """
-    path = path.resolve() if path.is_symlink() else path
-    temporary = path.with_name(f"{path.name}.tmp")
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-    except FileNotFoundError:
-        mode = 0o600
-    try:
-        temporary.unlink(missing_ok=True)  # left by a crash; anything else there must not be written through
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    # Some file systems can't sync a folder; the new file is in place and whole either way.
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
+from trunkline.agent.memory.entries import squeeze
 from trunkline.agent.memory.scan import clean_invisible
-from trunkline.agent.providers.texts import squeeze, states
+from trunkline.agent.providers.texts import states
 
 RANK_CONSTANT = 60
 """Reciprocal rank fusion's usual constant: the first place counts a little more than the tenth."""

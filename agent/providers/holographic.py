@@ -4,6 +4,7 @@ Facts come from the built-in memory, from its tools, and where `keep_messages` i
 What is searched is words and names, so it finds what is worded alike; it does not paraphrase.
 """
 
+import asyncio
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -169,14 +170,7 @@ class Facts(FactLookup):
         """Pairs that speak of one thing in different words, the newer fact first: one may be out of date."""
         with _reported():
             facts = await self._store.listed(scope, LISTED)
-        terms = {fact.id: frozenset(terms_of(fact.text)) for fact in facts}
-        pairs = [
-            (_overlap(terms[newer.id], terms[older.id]), newer, older)
-            for newer, older in combinations(facts, 2)
-            if not same(newer.text, older.text)
-        ]
-        alike = sorted((pair for pair in pairs if pair[0] >= ALIKE), key=lambda pair: -pair[0])
-        return [(newer, older) for _, newer, older in alike[:limit]]
+        return (await asyncio.to_thread(_alike, facts))[:limit]
 
     async def listed(self, scope: Scope, limit: int) -> list[Fact]:
         with _reported():
@@ -259,6 +253,20 @@ def _reported() -> Iterator[None]:
 
 def _turn_key(key: str) -> str:
     return f"turn:{key}"
+
+
+def _alike(facts: Sequence[Fact]) -> list[tuple[Fact, Fact]]:
+    """Pairs of many words in common that don't say the same, those of the most first."""
+    terms = {fact.id: frozenset(terms_of(fact.text)) for fact in facts}
+    measured = (
+        (_overlap(terms[newer.id], terms[older.id]), newer, older) for newer, older in combinations(facts, 2)
+    )
+    alike = [
+        (overlap, newer, older)
+        for overlap, newer, older in measured
+        if overlap >= ALIKE and not same(newer.text, older.text)
+    ]
+    return [(newer, older) for _, newer, older in sorted(alike, key=lambda pair: -pair[0])]
 
 
 def _overlap(one: frozenset[str], other: frozenset[str]) -> float:

@@ -73,7 +73,7 @@ class Mem0Cloud:
         if event:
             self._worked_on[bank, key] = event
             await self._let_finish(event)
-            del self._worked_on[bank, key]
+            self._worked_on.pop((bank, key), None)
 
     async def search(self, bank: str, query: str, limit: int) -> list[Memory]:
         with _translated():

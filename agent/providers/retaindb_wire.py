@@ -1,7 +1,8 @@
 """RetainDB's API, which has no SDK for Python: its calls over plain HTTP, its answers as values.
 
 The hosted service, the vendor's open server and its local edition answer a little differently; what all of
-them say is read. Ids hold for a whole account there, so nothing is deleted that is not in the asker's bank.
+them say is read, but for what bears another user's name. Ids hold for a whole account there, so nothing is
+deleted that is not in the asker's bank.
 """
 
 from collections.abc import Sequence
@@ -131,7 +132,7 @@ class RetainDbWire:
         return [
             Memory(one.memory.id, one.memory.content, one.memory.session_id, one.similarity or one.score)
             for one in found
-            if one.memory.user_id in ("", bank)
+            if _is_of(one.memory, bank)
         ]
 
     async def context(self, bank: str, query: str) -> str:
@@ -156,7 +157,11 @@ class RetainDbWire:
         if not session:
             graph = await self._http.ask("GET", "/v1/memory/graph", params=params, missing_ok=True)
             found += _read(_Graph, graph).nodes
-        return {one.id: Memory(one.id, one.content, one.session_id or session) for one in found if one.id}
+        return {
+            one.id: Memory(one.id, one.content, one.session_id or session)
+            for one in found
+            if one.id and _is_of(one, bank)
+        }
 
     async def delete(self, ids: Sequence[str]) -> int:
         """Deletes memories, as the service understands it; unknown ones count for nothing.
@@ -196,6 +201,10 @@ class RetainDbWire:
 
     async def aclose(self) -> None:
         await self._http.aclose()
+
+
+def _is_of(memory: _Memory, bank: str) -> bool:
+    return memory.user_id in ("", bank)
 
 
 def _read(model: type[T], answer: Any) -> T:

@@ -1,9 +1,8 @@
 """Comparing what providers give back with what is known: equal texts, and texts that state a fact."""
 
-import unicodedata
 from collections.abc import Iterable
 
-from trunkline.agent.memory.entries import normalise
+from trunkline.agent.memory.entries import normalise, squeeze
 from trunkline.agent.providers.terms import terms_of
 
 MIN_STATED_CHARS = 10
@@ -11,11 +10,6 @@ MIN_STATED_CHARS_DENSE = 4
 """Fewer letters than this may stand in a sentence by chance; Chinese says more with fewer."""
 MEANS_THE_SAME = 0.6
 """A text that shares so much of its terms with a fact says the same in other words."""
-
-
-def squeeze(text: str) -> str:
-    """Letters and digits only, case folded: what is the same in every rendering of a text."""
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
 
 
 def states(text: str, wordings: Iterable[str]) -> bool:

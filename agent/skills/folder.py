@@ -6,7 +6,6 @@ A folder is refused whole, with its reason; a file in a good folder is checked o
 import hashlib
 import os
 import stat
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,12 +124,10 @@ def _files(folder: Path) -> Iterator[SkillFile]:
             raise BadSkill(f"Its folders are more than {MAX_DEPTH} deep.")
         for entry in _entries(at):
             path = Path(entry.path).relative_to(folder).as_posix()
-            if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(root):
-                raise BadSkill(f"{path} is a link that leads out of the skill's folder.")
+            found = _looked_at(entry, path, root)
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(Path(entry.path))
                 continue
-            found = entry.stat()
             if not stat.S_ISREG(found.st_mode):
                 if entry.is_symlink():
                     continue  # a link to a folder of its own, whose files are counted where they are
@@ -140,7 +137,17 @@ def _files(folder: Path) -> Iterator[SkillFile]:
                 raise BadSkill(f"It holds more than {MAX_FILES} files.")
             if total_bytes > MAX_FOLDER_BYTES:
                 raise BadSkill(f"It is larger than {MAX_FOLDER_BYTES // 1_000_000} MB.")
-            yield SkillFile(unicodedata.normalize("NFC", path), found.st_size)
+            yield SkillFile(path, found.st_size)
+
+
+def _looked_at(entry: os.DirEntry[str], path: str, root: Path) -> os.stat_result:
+    try:
+        path.encode()
+        if not entry.is_symlink() or Path(entry.path).resolve().is_relative_to(root):
+            return entry.stat()
+    except (OSError, RuntimeError, UnicodeEncodeError) as error:
+        raise BadSkill(f"{path!a} can't be read.") from error
+    raise BadSkill(f"{path} is a link that leads out of the skill's folder.")
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

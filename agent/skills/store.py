@@ -7,6 +7,7 @@
 import asyncio
 import logging
 import shutil
+import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
-from trunkline.agent.memory.store import folder_name
+from trunkline.agent.memory.files import MemoryFolders
 from trunkline.agent.scope import PersonScope, RoomScope, Scope
 from trunkline.agent.skills.changes import ShelfWriter
 from trunkline.agent.skills.curator import Curated
@@ -172,10 +173,8 @@ class FileSkillStore:
         match owner:
             case Shared():
                 return self._home / "skills"
-            case PersonScope(person):
-                return self._home / "memories" / folder_name(person) / "skills"
-            case RoomScope(room, _):
-                return self._home / "memories" / "rooms" / folder_name(room) / "skills"
+            case PersonScope() | RoomScope():
+                return MemoryFolders(self._home).folder_of(owner) / "skills"
 
     async def shelf(self, scope: Owner) -> Shelf:
         return await asyncio.to_thread(self._shelf, scope)
@@ -272,20 +271,22 @@ class FileSkillStore:
             skill = _skill(found, place, _records(folder.parent))
             if path is None or path in (found.skill_file, SKILL_FILE):
                 return SkillPage(skill, SKILL_FILE, found.text, found.files, digest(found.text))
-            checked = str(check_path(path))
-            if all(file.path != checked for file in found.files):
+            checked = str(check_path(_one_form(path)))
+            real = next((file.path for file in found.files if _one_form(file.path) == checked), None)
+            if real is None:
                 there = ", ".join(file.path for file in found.files[:20]) or "none"
                 raise BadSkill(f"The skill {name} has no file {checked}. It has: {there}.")
-            text = read_text(folder, checked)
+            text = read_text(folder, real)
             check_text(text)
-            return SkillPage(skill, checked, text, found.files, digest(text))
+            return SkillPage(skill, real, text, found.files, digest(text))
         raise BadSkill(f"There is no skill called {name}; skills_list shows which there are.")
 
     def _export(self, owner: Owner) -> Mapping[str, bytes]:
         root = self.root_of(owner)
         files: dict[str, bytes] = {}
-        for name, found in self._folders(root):
-            if isinstance(found, SkillFolder):
+        for name, known in self._folders(root):
+            found = _judged(root / name)  # what is known is as old as SKILL.md
+            if isinstance(known, SkillFolder) and isinstance(found, SkillFolder):
                 for path in (found.skill_file, *(file.path for file in found.files)):
                     files[f"skills/{name}/{path}"] = (root / name / path).read_bytes()
         return files
@@ -331,8 +332,8 @@ class FileSkillStore:
             stamp = _stamp(folder)
             before = known.get(name)
             found[name] = before if before is not None and before[0] == stamp else (stamp, _judged(folder))
+        self._read.pop(root, None)
         self._read[root] = found
-        self._read.move_to_end(root)
         while len(self._read) > MAX_CACHED_SHELVES:
             self._read.popitem(last=False)
         too_many = BadSkill(f"Only the first {MAX_SHELF} skills are read.")
@@ -346,6 +347,11 @@ def _places(scope: Owner) -> tuple[tuple[Literal["own", "shared"], Owner], ...]:
     if isinstance(scope, Shared):
         return (("shared", scope),)
     return (("own", scope), ("shared", Shared()))
+
+
+def _one_form(path: str) -> str:
+    """A path as people and models write it: disks may hold its accents as letters of their own."""
+    return unicodedata.normalize("NFC", path)
 
 
 def _judged(folder: Path) -> SkillFolder | BadSkill:

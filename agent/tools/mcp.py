@@ -216,13 +216,13 @@ class McpConnection:
     async def _list(self, client: Client) -> None:
         listed: list[mcp_types.Tool] = []
         cursor: str | None = None
+        wanted = self.spec.wanted
         for _ in range(MOST_PAGES):
             page = await client.list_tools(cursor=cursor)
             listed += page.tools
             cursor = page.next_cursor
-            if not cursor or len(listed) > MOST_TOOLS:
+            if not cursor or (not wanted and len(listed) > MOST_TOOLS):
                 break
-        wanted = self.spec.wanted
         chosen = [tool for tool in listed if not wanted or tool.name in wanted]
         missing = sorted(set(wanted) - {tool.name for tool in listed})
         left_out = [f"{name[:80]}: the server has no such tool" for name in missing]

@@ -21,6 +21,7 @@ Use `send_file` when the person asks for a file, or for a long text or table the
 otherwise answer in the chat. A file goes out right after your answer."""
 
 UNKNOWN = "There is no file {file} here."
+ELSEWHERE = "File {file} is of another conversation. Ask whether it is meant; if so, give `elsewhere`."
 
 
 class FileRefused(Exception):
@@ -34,8 +35,8 @@ class FileDesk(Protocol):
         """Keeps the text for sending and returns the name it will have. Raises FileRefused."""
         ...
 
-    async def put_again(self, context: ToolContext, file: int, name: str) -> str | None:
-        """Keeps an earlier file for sending and returns its name.
+    async def put_again(self, context: ToolContext, file: int, name: str, *, elsewhere: bool) -> str | None:
+        """Keeps an earlier file for sending and returns its name; one of another place only with `elsewhere`.
 
         None when there is none of that number in the scope. Raises FileRefused.
         """
@@ -48,6 +49,7 @@ class SendFileArguments(BaseModel):
     name: str = Field(default="", max_length=200, description="The file's name with its ending.")
     text: str | None = Field(default=None, max_length=TEXT_CHARS, description="What stands in the file.")
     file: int | None = Field(default=None, ge=1, description="The number of a file that was sent here.")
+    elsewhere: bool = Field(default=False, description="True once they said they mean one sent elsewhere.")
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
@@ -65,7 +67,7 @@ def send_file_tool(desk: FileDesk) -> Tool[SendFileArguments]:
                 sent = await desk.put_text(context, arguments.name, arguments.text)
             else:
                 file = arguments.file or 0
-                found = await desk.put_again(context, file, arguments.name)
+                found = await desk.put_again(context, file, arguments.name, elsewhere=arguments.elsewhere)
                 if found is None:
                     return ToolResult(UNKNOWN.format(file=file), is_error=True)
                 sent = found

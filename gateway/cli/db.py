@@ -61,7 +61,7 @@ def backup(
         target = folder / f"state-{datetime.now():%Y%m%d-%H%M%S}.db"  # noqa: DTZ005
     with opened_database(config) as database:
         if not database.is_sqlite:
-            raise Failure("This database is a PostgreSQL: use pg_dump to copy it.")
+            raise Failure("This database is a PostgreSQL: use pg_dump, which copies people's memory, too.")
         try:
             backups.make(database, target)
         except FileExistsError as error:

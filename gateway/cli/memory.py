@@ -13,20 +13,19 @@ from typing import Annotated, TypeVar
 import typer
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from trunkline.agent.memory.entries import normalise, parse_entries
+from trunkline.agent.memory.entries import join_entries, normalise, parse_entries
+from trunkline.agent.memory.files import FILE_NAMES, MemoryFolders, make_folder
 from trunkline.agent.memory.operations import Operation
 from trunkline.agent.memory.outcomes import Failed, Outcome, Unchanged, Written
 from trunkline.agent.memory.snapshot import MemorySnapshot
-from trunkline.agent.memory.store import FILE_NAMES
 from trunkline.agent.ports import JournalEntry, Target, WriteOrigin
 from trunkline.agent.scope import PersonScope
 from trunkline.gateway.app import OpenHouse, open_house
 from trunkline.gateway.cli import memory_providers
 from trunkline.gateway.cli.failure import ExitCode, Failure
-from trunkline.gateway.cli.output import console, loaded_config, person_scope, print_json
+from trunkline.gateway.cli.output import console, loaded_config, nobody, person_scope, print_json
 from trunkline.gateway.config import editor_command
 from trunkline.gateway.memory_control import ORDER, changes_of, exported
-from trunkline.gateway.program import program
 from trunkline.gateway.state import people
 
 app = typer.Typer(
@@ -81,10 +80,10 @@ def edit(
         raise Failure(f"There is no store called {store}: it is user or notes.", ExitCode.NOT_FOUND)
 
     async def work(house: OpenHouse, scope: PersonScope) -> tuple[Outcome, Path]:
-        path = house.memory.path_of(scope, target)
-        _refuse_unreadable(await house.memory.read(scope), target)
-        draft = _new_draft(path)
-        before = parse_entries(draft.read_text(encoding="utf-8")).entries
+        known = await house.memory.read(scope)
+        _refuse_unreadable(known, target)
+        before = known.entries_of(target)
+        draft = _new_draft(MemoryFolders(house.config.home).path_of(scope, target), join_entries(before))
         # The editor has the terminal, and the assistant goes on writing: no lock is held meanwhile.
         await asyncio.to_thread(_open_editor, draft)
         after = _read_draft(draft)
@@ -171,10 +170,7 @@ def _with_house(
     async def run() -> Result:
         async with open_house(config) as house:
             if await house.database.read(lambda c: people.find_person(c, scope.person)) is None:
-                raise Failure(
-                    f"There is nobody called {scope.person}; `{program()} people list` shows who there is.",
-                    ExitCode.NOT_FOUND,
-                )
+                raise nobody(scope.person)
             return await work(house, scope)
 
     return scope, asyncio.run(run())
@@ -190,13 +186,12 @@ def _refuse_unreadable(snapshot: MemorySnapshot, *wanted: Target) -> None:
         raise Failure(f"Can't be read: {', '.join(broken)}. Is the file UTF-8 text, and yours?")
 
 
-def _new_draft(path: Path) -> Path:
-    """The store's text in a file beside it for editing; a text that was refused before stays as it is.
+def _new_draft(path: Path, text: str) -> Path:
+    """A store's text in the person's folder for editing; a text that was refused before stays as it is.
 
     Its name is a backup's, so that it goes when a fact is forgotten.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    make_folder(path.parent)
     for number in count(1):
         draft = path.with_name(f"{path.name}.bak-edit{number}.md")
         try:

@@ -43,6 +43,13 @@ def person_scope(config: Config, person: str | None) -> PersonScope:
     return PersonScope(PersonId(slug))
 
 
+def nobody(slug: str) -> Failure:
+    """There is no such person."""
+    return Failure(
+        f"There is nobody called {slug}; `{program()} people list` shows who there is.", ExitCode.NOT_FOUND
+    )
+
+
 def print_rows(
     columns: Sequence[str],
     rows: Iterable[Sequence[object]],

@@ -12,9 +12,9 @@ from trunkline.agent.scope import PersonId, PersonScope
 from trunkline.gateway import joining
 from trunkline.gateway.app import OpenHouse, belongings, open_house
 from trunkline.gateway.cli.failure import ExitCode, Failure
-from trunkline.gateway.cli.output import console, loaded_config, print_json, print_rows
+from trunkline.gateway.cli.output import console, loaded_config, nobody, print_json, print_rows
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.erasing import erase_person
+from trunkline.gateway.erasing import Erased, erase_person
 from trunkline.gateway.exporting import export_person
 from trunkline.gateway.identity import approve
 from trunkline.gateway.roles import ROLE_ORDER
@@ -155,7 +155,7 @@ def remove(
     if not yes and not typer.confirm(f"Delete everything of {slug}, for good?"):
         raise Failure("Nothing was deleted.")
 
-    async def work(house: OpenHouse) -> bool:
+    async def work(house: OpenHouse) -> Erased:
         person = await house.database.read(lambda c: _known(c, slug))
         if person.role == "owner" and person.source != "config":
             raise Failure("There must be an owner; name another one in config.yaml first.")
@@ -163,10 +163,13 @@ def remove(
             house.database, house.memory, belongings(house), house.config.home, person, stop=lambda _: None
         )
 
-    if _run(work):
-        _tell(f"Everything of {slug} is deleted. config.yaml still names them: take the entry out, too.")
-    else:
-        _tell(f"Everything of {slug} is deleted.")
+    erased = _run(work)
+    _tell(
+        f"Everything of {slug} is deleted: entries of memory: {erased.entries:,}, "
+        f"conversations: {erased.conversations:,}, messages: {erased.messages:,}."
+    )
+    if erased.keeps_entry:
+        _tell("config.yaml still names them: take the entry out, too.")
 
 
 @app.command("unmerge")
@@ -209,8 +212,7 @@ def _run(work: Callable[[OpenHouse], Awaitable[Result]]) -> Result:
 def _known(connection: Connection, slug: str) -> Person:
     person = find_person(connection, slug)
     if person is None:
-        raise Failure(f"There is nobody called {slug}; `trunkline people list` shows who there is.",
-                      ExitCode.NOT_FOUND)  # fmt: skip
+        raise nobody(slug)
     return person
 
 

@@ -14,11 +14,10 @@ from trunkline.agent.skills.folder import check_all_texts, read_folder
 from trunkline.agent.skills.format import BadSkill
 from trunkline.agent.skills.store import FileSkillStore, Owner, Shared, Shelf
 from trunkline.gateway.app import open_house
-from trunkline.gateway.cli.failure import ExitCode, Failure
-from trunkline.gateway.cli.output import console, loaded_config, print_json, print_rows
+from trunkline.gateway.cli.failure import Failure
+from trunkline.gateway.cli.output import console, loaded_config, nobody, print_json, print_rows
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.catalogue import BY_NAME
-from trunkline.gateway.program import program
 from trunkline.gateway.state import people
 
 app = typer.Typer(help="List, install, check and look after skills.", no_args_is_help=True)
@@ -174,10 +173,7 @@ def _with_store(person: str | None, work: Callable[[FileSkillStore, Owner], Awai
             return await work(FileSkillStore(config.home, frozenset(BY_NAME)), Shared())
         async with open_house(config) as house:
             if await house.database.read(lambda c: people.find_person(c, person)) is None:
-                raise Failure(
-                    f"There is nobody called {person}; `{program()} people list` shows who there is.",
-                    ExitCode.NOT_FOUND,
-                )
+                raise nobody(person)
             return await work(house.skills, PersonScope(PersonId(person)))
 
     try:

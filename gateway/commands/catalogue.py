@@ -23,7 +23,8 @@ async def start(context: CommandContext) -> str:
             return told
     person = context.account.person
     name = person.name if person is not None and person.name else context.account.label
-    return say("welcome", context.language, name=plain_label(name) or "there")
+    shown = plain_label(name) or say("nameless", context.language)
+    return say("welcome", context.language, name=shown)
 
 
 async def show_help(context: CommandContext) -> str:
@@ -80,7 +81,7 @@ async def status(context: CommandContext) -> str:
         context.language,
         version=house.version,
         model=house.model or say("model_none", context.language),
-        platforms=", ".join(house.platforms()),
+        platforms=house.platforms(context.language),
         busy=say(busy, context.language),
     )
 

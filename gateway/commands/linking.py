@@ -13,6 +13,7 @@ from trunkline.gateway.commands.registry import CommandContext
 from trunkline.gateway.identity import LOCAL_PLATFORMS, tell
 from trunkline.gateway.joining import Choice, TooLong
 from trunkline.gateway.linking import NO, YES, Join, describe_account, shown_name
+from trunkline.gateway.memory_control import number_in
 from trunkline.gateway.sentences import say
 from trunkline.gateway.sentences_memory import as_written
 from trunkline.gateway.state import codes, erasure, links, people
@@ -148,6 +149,6 @@ def _chosen(owned: list[Account], context: CommandContext) -> list[Account]:
     word = context.argument.strip().casefold()
     if word in HERE:
         return [one for one in owned if one.id == context.account.id]
-    if word.isdecimal() and 0 < int(word) <= len(owned):
-        return [owned[int(word) - 1]]
+    if 0 < (number := number_in(word) or 0) <= len(owned):
+        return [owned[number - 1]]
     return [one for one in owned if word and word in (one.platform, one.user_id.casefold())]

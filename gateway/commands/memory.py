@@ -4,10 +4,7 @@ What the words mean is read here; doing it is memory_control's. Only in direct c
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, tzinfo
-from zoneinfo import ZoneInfo
-
-from tzlocal import get_localzone_name
+from datetime import datetime
 
 from trunkline.agent.memory.entries import preview, usage_text
 from trunkline.agent.memory.operations import Operation
@@ -16,8 +13,9 @@ from trunkline.agent.memory.scan import scan
 from trunkline.agent.ports import Target
 from trunkline.agent.scope import PersonScope
 from trunkline.gateway import memory_approval
-from trunkline.gateway.clock import now_ms
+from trunkline.gateway.clock import now_ms, zone_of
 from trunkline.gateway.commands.registry import CommandContext, Erased
+from trunkline.gateway.exporting import fenced
 from trunkline.gateway.memory_control import (
     MAX_UNDO,
     ORDER,
@@ -60,17 +58,12 @@ class Desk:
     def say(self, key: str, **fields: object) -> str:
         return say(f"memory_{key}", self.context.language, **fields)
 
-    @property
-    def zone(self) -> tzinfo:
-        person = self.context.account.person
-        return ZoneInfo(person.timezone if person is not None and person.timezone else get_localzone_name())
-
     def describe_source(self, fact: Fact) -> str:
         """For example `Discord, 3 May`."""
         if fact.source is None:
             return self.say("by_hand")
-        language, day = self.context.language, fact.source.created.astimezone(self.zone)
-        shown = describe_day(day, datetime.now(self.zone), language)
+        language, zone = self.context.language, zone_of(self.context.account.person)
+        shown = describe_day(fact.source.created.astimezone(zone), datetime.now(zone), language)
         if fact.source.origin.actor == "import":
             return self.say("imported", day=shown)
         return f"{describe_place(fact.source.origin.platform, language)}, {shown}"
@@ -267,15 +260,8 @@ async def _export(desk: Desk, _: str) -> str:
         entries = snapshot.entries_of(target)
         if entries:
             text = "\n§\n".join(entries)
-            parts.append(f"{heading}\n\n{_fenced(text)}")
+            parts.append(f"{heading}\n\n{fenced(text)}")
     return "\n\n".join(parts) or desk.say("empty")
-
-
-def _fenced(text: str) -> str:
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}\n{text}\n{fence}"
 
 
 async def _pause(desk: Desk, _: str) -> str:

@@ -72,8 +72,8 @@ async def set_role(context: CommandContext) -> str:
 async def block(context: CommandContext) -> str:
     """Silences somebody everywhere, or lets them speak again; deletes nothing."""
     slug, _, word = context.argument.strip().casefold().partition(" ")
-    blocked = word.strip() not in OFF
-    if not slug:
+    blocked = not word
+    if not slug or not (blocked or word.strip() in OFF):
         return say("block_usage", context.language)
 
     def work(connection: Connection) -> str:

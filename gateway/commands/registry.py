@@ -77,7 +77,8 @@ class House:
     turns: Turns
     version: str
     model: str
-    platforms: Callable[[], tuple[str, ...]]
+    platforms: Callable[[str], str]
+    """Says in a language how it is with the platforms."""
     mask: Callable[[str], str] = str
     """Takes known secrets out of what a command stores."""
     models: tuple[str, ...] = ()

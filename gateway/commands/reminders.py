@@ -4,8 +4,9 @@ from datetime import date, datetime
 
 from sqlalchemy import Connection
 
-from trunkline.gateway.clock import now_ms
+from trunkline.gateway.clock import now_ms, zone_of
 from trunkline.gateway.commands.registry import CommandContext
+from trunkline.gateway.memory_control import number_in
 from trunkline.gateway.reminder_desk import (
     Place,
     Plan,
@@ -18,19 +19,18 @@ from trunkline.gateway.reminder_desk import (
     plan,
 )
 from trunkline.gateway.reminder_phrases import Unclear, read_phrase
-from trunkline.gateway.reminder_times import BadTime, zone_of
+from trunkline.gateway.reminder_times import BadTime
 from trunkline.gateway.sentences import describe_day, say
 from trunkline.gateway.state import homes, people, reminders
 from trunkline.gateway.state.records import scope_of
 from trunkline.gateway.state.reminders import Reminder
 
 SHOWN = 30
-MAX_NUMBER = 2**53
 
 
 async def remind(context: CommandContext) -> str:
     """Makes a plain reminder from what somebody wrote, and says how it was understood."""
-    zone = zone_of(context.account)
+    zone = zone_of(context.account.person)
     now = datetime.fromtimestamp(now_ms() / 1000, zone)
     try:
         when, text = read_phrase(context.argument, now.replace(tzinfo=None))
@@ -55,7 +55,7 @@ async def list_reminders(context: CommandContext) -> str:
     words = context.argument.split()
     if words and words[0].lower() in ("cancel", "取消"):
         return await _cancel(context, words[1].lstrip("#") if len(words) > 1 else "")
-    language, zone = context.language, zone_of(context.account)
+    language, zone = context.language, zone_of(context.account.person)
     now = datetime.fromtimestamp(now_ms() / 1000, zone)
     scope = scope_of(context.account, context.room)
     found = await context.house.database.read(lambda c: reminders.waiting_in(c, scope))
@@ -101,12 +101,13 @@ def _ask_back(error: BadTime, today: date, language: str) -> str:
 
 async def _cancel(context: CommandContext, number: str) -> str:
     language = context.language
-    if not number.isascii() or not number.isdecimal() or int(number) > MAX_NUMBER:
+    wanted = number_in(number)
+    if wanted is None:
         return say("reminders_unknown", language, number=number[:16] or "?")
     scope = scope_of(context.account, context.room)
 
     def work(connection: Connection) -> Reminder | bool | None:
-        one = reminders.find_in(connection, scope, int(number))
+        one = reminders.find_in(connection, scope, wanted)
         if one is None or one.state != "waiting":
             return None
         return may_cancel(connection, context.account, one) and reminders.cancel(connection, one.id) and one

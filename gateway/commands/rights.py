@@ -78,7 +78,7 @@ def _plan_file(connection: Connection, context: CommandContext, name: str, sha25
     key = context.key
     file = OutboundFile(AttachmentKind.DOCUMENT, name, "application/zip", sha256)
     message = OutboundMessage(ChatRef(key.chat, key.thread or None), Chunk(""), file=file)
-    where = Plan(f"x:{context.inbox_row}", key.platform, key.tenant, key.chat, key.thread)
+    where = Plan(f"c:{context.inbox_row}", key.platform, key.tenant, key.chat, key.thread)
     outbox.plan(connection, where, [dump_outbound(message)], now_ms(), kind="file")
 
 
@@ -95,7 +95,7 @@ async def delete_me(context: CommandContext) -> str:
     owners = await house.database.read(people.owners)
     if [one.id for one in owners] == [person.id] and person.source != "config":
         return say("delete_owner", language)
-    keeps_entry = await erase_person(
+    erased = await erase_person(
         house.database,
         house.memory,
         house.belongings,
@@ -104,7 +104,15 @@ async def delete_me(context: CommandContext) -> str:
         stop=house.turns.stop,
         command_row=context.inbox_row,
     )
-    return say("deleted_me_fixed" if keeps_entry else "deleted_me", language)
+    told = say("deleted_me_fixed" if erased.keeps_entry else "deleted_me", language)
+    counts = say(
+        "deleted_counts",
+        language,
+        entries=f"{erased.entries:,}",
+        conversations=f"{erased.conversations:,}",
+        messages=f"{erased.messages:,}",
+    )
+    return f"{told}\n\n{counts}"
 
 
 def _key(slug: PersonId) -> str:

@@ -1,13 +1,11 @@
 """The chat commands on one's conversations: list, take up again, name, search."""
 
-from zoneinfo import ZoneInfo
-
 from sqlalchemy import Connection
-from tzlocal import get_localzone_name
 
+from trunkline.agent.memory.entries import preview
 from trunkline.agent.ports import SearchFailed, SearchQuery, SessionCard
 from trunkline.agent.scope import PersonScope
-from trunkline.gateway.clock import now_ms
+from trunkline.gateway.clock import now_ms, zone_of
 from trunkline.gateway.commands.registry import CommandContext
 from trunkline.gateway.sentences import say
 from trunkline.gateway.state import resuming, session_titles, sessions, sessions_view
@@ -16,6 +14,7 @@ from trunkline.gateway.state.records import scope_of
 LISTED = 10
 FOUND = 5
 LINES_OF_A_HIT = 2
+SHOWN_CHARS = 160
 
 
 async def list_sessions(context: CommandContext) -> str:
@@ -52,7 +51,7 @@ def _resume(connection: Connection, context: CommandContext, scope: PersonScope,
     language = context.language
     chosen = _numbered(connection, scope, words) or resuming.find_by_title(connection, scope, words)
     if not chosen:
-        return say("resume_none", language, what=_short(words))
+        return say("resume_none", language, what=preview(words, SHOWN_CHARS))
     if len(chosen) > 1:
         cards = (sessions_view.show_session(connection, scope, one) for one in chosen[:LISTED])
         listed = (f"- {_line(card, context)}" for card in cards if card is not None)
@@ -73,7 +72,7 @@ def _resume(connection: Connection, context: CommandContext, scope: PersonScope,
         case "room" | "here":
             return say(f"resume_{found}", language)
         case _:
-            return say("resume_none", language, what=_short(words))
+            return say("resume_none", language, what=preview(words, SHOWN_CHARS))
 
 
 def _numbered(connection: Connection, scope: PersonScope, words: str) -> tuple[str, ...]:
@@ -114,10 +113,14 @@ async def search(context: CommandContext) -> str:
         return say("search_failed", context.language)
     degraded = [say("search_degraded", context.language)] if found.degraded else []
     if not found.hits:
-        return "\n\n".join([say("search_none", context.language, query=_short(context.argument)), *degraded])
+        return "\n\n".join(
+            [say("search_none", context.language, query=preview(context.argument, SHOWN_CHARS)), *degraded]
+        )
     parts = []
     for hit in found.hits:
-        lines = [f"> {line.author}: {_short(line.text)}" for line in hit.excerpt if line.matched]
+        lines = [
+            f"> {line.author}: {preview(line.text, SHOWN_CHARS)}" for line in hit.excerpt if line.matched
+        ]
         parts.append("\n".join([f"**{_line(hit.card, context)}**", *lines[:LINES_OF_A_HIT]]))
     relaxed = [say("search_relaxed", context.language)] if found.relaxed else []
     return "\n\n".join([*parts, *relaxed, *degraded])
@@ -125,12 +128,6 @@ async def search(context: CommandContext) -> str:
 
 def _line(card: SessionCard, context: CommandContext) -> str:
     """Title, platform and day, the day in the asker's zone."""
-    person = context.account.person
-    zone = ZoneInfo(person.timezone if person is not None and person.timezone else get_localzone_name())
+    zone = zone_of(context.account.person)
     title = card.title or card.preview or "…"
-    return f"{_short(title)} ({card.platform}, {card.last.astimezone(zone):%Y-%m-%d})"
-
-
-def _short(text: str, max_chars: int = 160) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
+    return f"{preview(title, SHOWN_CHARS)} ({card.platform}, {card.last.astimezone(zone):%Y-%m-%d})"

@@ -8,6 +8,7 @@ from trunkline.agent.skills.format import BadSkill, check_name
 from trunkline.agent.skills.store import Skill, SkillStore
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.registry import CommandContext
+from trunkline.gateway.memory_control import number_in
 from trunkline.gateway.sentences import say
 from trunkline.gateway.sentences_memory import as_written
 from trunkline.gateway.state.records import scope_of
@@ -121,7 +122,7 @@ async def _pinned(desk: Desk, name: str, *, pinned: bool) -> str:
 
 
 async def _undo(desk: Desk, rest: str) -> str:
-    if rest and not (rest.isdecimal() and 1 <= int(rest) <= MAX_UNDO):
+    if rest and not 1 <= (number_in(rest) or 0) <= MAX_UNDO:
         return desk.say("undo_what", most=MAX_UNDO)
     told: list[str] = []
     for _ in range(int(rest or 1)):

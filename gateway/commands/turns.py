@@ -2,9 +2,11 @@
 
 from sqlalchemy import Connection
 
+from trunkline.agent.memory.entries import preview
 from trunkline.gateway import undoing
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.registry import CommandContext
+from trunkline.gateway.memory_control import number_in
 from trunkline.gateway.roles import may
 from trunkline.gateway.sentences import say
 from trunkline.gateway.state import inbox, resuming, sessions
@@ -26,7 +28,7 @@ async def retry(context: CommandContext) -> str:
 
 async def undo(context: CommandContext) -> str:
     words, house = context.argument.strip(), context.house
-    count = int(words) if words.isascii() and words.isdecimal() and len(words) < 4 else 0 if words else 1
+    count = (number_in(words) or 0) if words else 1
     if not 1 <= count <= undoing.MOST:
         return say("undo_turns_what", context.language, most=undoing.MOST)
     found = await undoing.take_back(
@@ -44,7 +46,7 @@ async def undo(context: CommandContext) -> str:
         return say("undo_turns_none", context.language)
     for platform, chat in found.chats:
         house.kick(platform, chat)
-    what = _short(found.turns[-1].text)
+    what = preview(found.turns[-1].text, SHOWN_CHARS)
     many = "undone_one" if len(found.turns) == 1 else "undone_many"
     told = [say(many, context.language, what=what, count=len(found.turns))]
     if found.memory:
@@ -75,7 +77,7 @@ async def choose_model(context: CommandContext) -> str:
         return " ".join(told)
     chosen = find_model(wanted, house.models)
     if chosen is None:
-        return say("model_unknown", context.language, name=_short(wanted), models=named)
+        return say("model_unknown", context.language, name=preview(wanted, SHOWN_CHARS), models=named)
     await house.database.write(lambda c: sessions.choose_model(c, context.key, chosen))
     return say("model_set", context.language, model=f"`{chosen}`")
 
@@ -86,8 +88,3 @@ def find_model(wanted: str, models: tuple[str, ...]) -> str | None:
         return wanted
     near = [name for name in models if name.casefold().startswith(wanted.casefold())]
     return near[0] if len(near) == 1 else None
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= SHOWN_CHARS else line[: SHOWN_CHARS - 1] + "…"

@@ -11,12 +11,14 @@ from functools import lru_cache
 from sqlalchemy import ColumnElement, Connection, bindparam, or_, select
 
 from trunkline.agent.ports import SearchQuery
+from trunkline.agent.scope import Scope
 from trunkline.gateway.state import fulltext
 from trunkline.gateway.state.analyser import storable, units
 from trunkline.gateway.state.fulltext import Reach
 from trunkline.gateway.state.kinds import things_of
 from trunkline.gateway.state.query import Query, Term
 from trunkline.gateway.state.ranking import Corpus, Windows, idf, strongest
+from trunkline.gateway.state.resuming import shown_before
 from trunkline.gateway.state.schema import (
     account,
     indexed_message,
@@ -30,6 +32,7 @@ from trunkline.gateway.state.schema import (
 
 # Bounds of one search, as measured in docs/benchmarks.md: fewer terms lose recall, more cost only time.
 RAREST_TERMS = 6
+MOST_READ = 9
 MAX_POSTINGS = 1500
 ENOUGH_HITS = 400
 COUNT_CAP = 1500
@@ -106,12 +109,7 @@ def reach_of(connection: Connection, streams: Sequence[int], query: SearchQuery)
 def collect(connection: Connection, asked: Query, reach: Reach, corpus: Corpus) -> Windows:
     """The scored hits of the rarest terms: what the ids alone choose is read and weighed."""
     senders = _senders(connection, asked, reach.streams)
-    found: list[_Found] = []
-    for term in _rarest(connection, asked, reach, senders):
-        ids, frequency = fulltext.matches(connection, term.pattern, reach, MAX_POSTINGS)
-        if term in senders:
-            frequency += _count_by(connection, senders[term], reach)
-        found.append(_Found(term, ids, frequency, idf(corpus.messages, frequency)))
+    found = _rarest(connection, asked, reach, corpus, senders)
     if asked.is_plain:
         found.extend(_loosened(connection, found, reach, corpus))
     found = sorted((one for one in found if one.frequency), key=lambda one: one.frequency)
@@ -119,12 +117,9 @@ def collect(connection: Connection, asked: Query, reach: Reach, corpus: Corpus) 
     if not best:
         for one in found:
             best |= _written_by(connection, senders.get(one.term, frozenset()), reach)
-    postings = fulltext.postings_of(connection, best, reach)
-    windows = Windows(corpus)
+    windows = Windows(corpus, fulltext.postings_of(connection, best, reach))
     for one in found:
-        writers = senders.get(one.term, frozenset())
-        holding = [hit for hit in postings if hit.id in one.ids or hit.account_id in writers]
-        windows.add(holding, one.rarity, one.term.group)
+        windows.add(one.ids, senders.get(one.term, frozenset()), one.rarity, one.term.group)
     return windows
 
 
@@ -151,20 +146,28 @@ def _loosened(
 
 
 def _rarest(
-    connection: Connection, asked: Query, reach: Reach, senders: Mapping[Term, frozenset[int]]
-) -> list[Term]:
-    """The terms that say most; quoted ones always."""
-    if len(asked.terms) <= RAREST_TERMS:
-        return list(asked.terms)
-    counted: list[tuple[int, Term]] = []
-    for term in asked.terms:
-        frequency = fulltext.count(connection, term.pattern, reach, COUNT_CAP)
+    connection: Connection,
+    asked: Query,
+    reach: Reach,
+    corpus: Corpus,
+    senders: Mapping[Term, frozenset[int]],
+) -> list[_Found]:
+    """What holds the terms that say most; quoted ones always. Of many terms the common ones are not read."""
+    terms: Sequence[Term] = asked.terms
+    if len(terms) > MOST_READ:
+        counted = [(fulltext.count(connection, term.pattern, reach, COUNT_CAP), term) for term in terms]
+        said = sorted((pair for pair in counted if pair[0]), key=lambda pair: pair[0])
+        terms = [term for place, (_, term) in enumerate(said) if place < MOST_READ or term.exact]
+    found: list[_Found] = []
+    for term in terms:
+        ids, frequency = fulltext.matches(connection, term.pattern, reach, MAX_POSTINGS)
         if term in senders:
             frequency += _count_by(connection, senders[term], reach)
-        if frequency:
-            counted.append((frequency, term))
-    counted.sort(key=lambda pair: pair[0])
-    return [term for place, (_, term) in enumerate(counted) if place < RAREST_TERMS or term.exact]
+        found.append(_Found(term, ids, frequency, idf(corpus.messages, frequency)))
+    if len(asked.terms) <= RAREST_TERMS:
+        return found
+    found = sorted((one for one in found if one.frequency), key=lambda one: one.frequency)
+    return [one for place, one in enumerate(found) if place < RAREST_TERMS or one.term.exact]
 
 
 def _senders(connection: Connection, asked: Query, streams: Sequence[int]) -> dict[Term, frozenset[int]]:
@@ -212,16 +215,26 @@ def _within(reach: Reach) -> ColumnElement[bool]:
 
 
 def leave_out(
-    connection: Connection, windows: Windows, asked: Query, reach: Reach, query: SearchQuery
-) -> None:
-    """Takes out messages with words behind NOT, and what the model has in its context already."""
+    connection: Connection, scope: Scope, windows: Windows, asked: Query, reach: Reach, query: SearchQuery
+) -> set[int]:
+    """Takes out messages with words behind NOT, and what the model has in its context already.
+
+    Returns the sessions that are in its context, or parts of them.
+    """
     for term in asked.excluded:
         windows.remove(fulltext.posting_ids(connection, term.pattern, reach, MAX_EXCLUDED))
     if query.exclude_session is None:
-        return
-    current = select(session.c.id).where(session.c.public_id == query.exclude_session).scalar_subquery()
+        return set()
+    named = select(session.c.id).where(session.c.public_id == storable(query.exclude_session))
+    current = connection.execute(named).scalar()
+    if current is None:
+        return set()
     live = select(message.c.id).where(message.c.session_id == current, message.c.state == "live")
     windows.remove(connection.execute(live).scalars())
+    before = shown_before(connection, scope, current)
+    for ids in before.values():
+        windows.remove(ids)
+    return {current, *before}
 
 
 def _ms(time: datetime | None) -> int | None:

@@ -5,7 +5,7 @@ What is put away stays in the transcript and in searches; only the model is no l
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -49,21 +49,23 @@ class OldTurn:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """All of a conversation but the turn that runs. `forgotten` counts what was forgotten in its scope."""
+    """All of a conversation but the turn that runs. `forgotten` counts what was forgotten in its scope;
+    tokens are those of `model`."""
 
     session: Session
     note: StoredNote | None
     turns: tuple[OldTurn, ...]
     forgotten: int
     newest_turn: int
+    model: str
 
     @property
     def tokens(self) -> int:
-        note = 0 if self.note is None else estimate_text(self.note.text)
+        note = 0 if self.note is None else estimate_text(self.note.text, self.model)
         return note + sum(one.tokens for one in self.turns)
 
 
-def load_past(connection: Connection, scope: Scope, session_id: int) -> Past | None:
+def load_past(connection: Connection, scope: Scope, session_id: int, model: str = "") -> Past | None:
     """None when the session has ended or is out of scope."""
     found = _open(connection, scope, session_id)
     if found is None:
@@ -74,15 +76,16 @@ def load_past(connection: Connection, scope: Scope, session_id: int) -> Past | N
         messages = resuming.load_inherited(connection, scope, found)
         if messages:
             text = "\n\n".join(map(_message_line, messages))
-            inherited.append(OldTurn((), 0, estimate_messages(messages), text))
+            inherited.append(OldTurn((), 0, estimate_messages(messages, model), text))
     rows = _rows(connection, session_id, ("live",))
-    own = [_old_turn(group) for group in _by_turn(rows)]
+    own = [_old_turn(group, model) for group in _by_turn(rows)]
     return Past(
         found,
         note,
         (*inherited, *own),
         forgetting.times(connection, scope),
         _newest_turn(connection, session_id),
+        model,
     )
 
 
@@ -101,7 +104,7 @@ def put_away(
 
     `tokens` are those before and after. The session's next turn makes its prompt anew.
     """
-    now = load_past(connection, scope, past.session.id)
+    now = load_past(connection, scope, past.session.id, past.model)
     if now is None or now.forgotten != past.forgotten or now.note != past.note:
         return False
     if now.turns[:count] != past.turns[:count]:
@@ -117,9 +120,9 @@ def put_away(
     return True
 
 
-def load_spoilt(connection: Connection, scope: Scope, session_id: int) -> Past | None:
+def load_spoilt(connection: Connection, scope: Scope, session_id: int, model: str = "") -> Past | None:
     """What a spoilt note is made from again: the turns it told of that may still be told of."""
-    past = load_past(connection, scope, session_id)
+    past = load_past(connection, scope, session_id, model)
     if past is None or past.note is None or not past.note.is_spoilt:
         return None
     rows = [
@@ -129,16 +132,16 @@ def load_spoilt(connection: Connection, scope: Scope, session_id: int) -> Past |
     ]
     messages = resuming.load_inherited(connection, scope, past.session)
     told = [] if not messages else [OldTurn((), 0, 0, "\n\n".join(map(_message_line, messages)))]
-    told += [_old_turn(group) for group in _by_turn(rows)]
-    return Past(past.session, past.note, tuple(told), past.forgotten, past.newest_turn)
+    told += [_old_turn(group, model) for group in _by_turn(rows)]
+    return replace(past, turns=tuple(told))
 
 
 def make_whole(connection: Connection, scope: Scope, past: Past, note: str, stamp_ms: int) -> bool:
     """Gives a session a note in place of its spoilt one; false when any of it has changed meanwhile."""
-    now = load_spoilt(connection, scope, past.session.id)
+    now = load_spoilt(connection, scope, past.session.id, past.model)
     if now is None or now.note is None or now.turns != past.turns or now.forgotten != past.forgotten:
         return False
-    tokens = (0, estimate_text(note))
+    tokens = (0, estimate_text(note, past.model))
     _replace(
         connection,
         past,
@@ -300,9 +303,9 @@ def _by_turn(rows: Sequence[Row[Any]]) -> list[list[Row[Any]]]:
     return [[row for _, row in group] for _, group in paired]
 
 
-def _old_turn(rows: Sequence[Row[Any]]) -> OldTurn:
+def _old_turn(rows: Sequence[Row[Any]], model: str) -> OldTurn:
     lines = "\n\n".join(filter(None, map(_row_line, rows)))
-    tokens = sum(estimate_message(message_of(row)) for row in rows)
+    tokens = sum(estimate_message(message_of(row), model) for row in rows)
     return OldTurn(tuple(row.id for row in rows), rows[-1].seq, tokens, lines)
 
 

@@ -20,6 +20,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
+from sqlalchemy.engine.interfaces import IsolationLevel
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
@@ -45,6 +46,18 @@ MAX_TRIES = 40
 MAX_PAUSE_S = 0.05
 # Serialization failure and deadlock: PostgreSQL has rolled back and asks for another try.
 _CONFLICTS = frozenset({"40001", "40P01"})
+# Where statements see what others commit meanwhile, a row may be there after all that was just looked for.
+_DOUBLE = "23505"
+_LOCK_NOT_AVAILABLE = "55P03"
+
+# A server that the network lost answers nothing: without these a thread would wait for it for many minutes.
+_LOST_AFTER = {
+    "connect_timeout": "10",
+    "keepalives_idle": "20",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
 
 # Any number that other programs in the same PostgreSQL are unlikely to lock.
 _ALONE_LOCK = 7_265_110_937
@@ -68,11 +81,7 @@ class Database:
             self._writer_engine = _sqlite_engine(url, read_only=False, size=1, journal=journal)
             self._reader_engine = _sqlite_engine(url, read_only=True, size=READERS + 1, journal=journal)
         else:
-            # `create_engine` imports no driver before the first connection, so none is needed for SQLite.
-            self._writer_engine = create_engine(
-                url, pool_size=2 * READERS, max_overflow=0, pool_pre_ping=True
-            )
-            self._reader_engine = self._writer_engine
+            self._writer_engine = self._reader_engine = _postgresql_engine(url)
         self._writers = ThreadPoolExecutor(1 if self.is_sqlite else READERS, "state-write")
         self._readers = ThreadPoolExecutor(READERS, "state-read")
         self._has_log = self.is_sqlite and journal == "wal"
@@ -92,6 +101,15 @@ class Database:
         five seconds. A cancelled caller's work is committed all the same.
         """
         return await self._submit(self._writers, self._write, work)
+
+    async def write_in_turn(self, work: Callable[[Connection], T], wait_s: float) -> T:
+        """`write` for work that begins by locking the row that it changes, where many may want the same one.
+
+        On PostgreSQL it waits for the row, for `wait_s` at most, and then sees what the one before committed,
+        where `write` would have to be tried again. SQLite's writers wait for each other anyway. Raises what
+        `gave_up_waiting` knows.
+        """
+        return await self._submit(self._writers, lambda one: self._write_in_turn(one, wait_s), work)
 
     async def write_alone(self, work: Callable[[Connection], T]) -> T:
         """`write`, while no other process of the program runs work of this kind: for migrations."""
@@ -175,6 +193,20 @@ class Database:
             raise DatabaseClosed("the database is closed") from error
 
     def _write(self, work: Callable[[Connection], T]) -> T:
+        return self._write_isolated(work, "SERIALIZABLE", _CONFLICTS)
+
+    def _write_in_turn(self, work: Callable[[Connection], T], wait_s: float) -> T:
+        def locking(connection: Connection) -> T:
+            if not self.is_sqlite:
+                wait = {"wait": f"{round(wait_s * 1000)}ms"}
+                connection.execute(text("SELECT set_config('lock_timeout', :wait, true)"), wait)
+            return work(connection)
+
+        return self._write_isolated(locking, "READ COMMITTED", _CONFLICTS | {_DOUBLE})
+
+    def _write_isolated(
+        self, work: Callable[[Connection], T], isolation: IsolationLevel, again: frozenset[str]
+    ) -> T:
         if self.is_sqlite:
             with self._writer_engine.begin() as connection:
                 done = work(connection)
@@ -182,12 +214,12 @@ class Database:
             return done
         for tried in range(1, MAX_TRIES):
             try:
-                return self._write_serializable(work)
+                return self._write_once(work, isolation)
             except DBAPIError as error:
-                if getattr(error.orig, "sqlstate", None) not in _CONFLICTS:
+                if getattr(error.orig, "sqlstate", None) not in again:
                     raise
                 time.sleep(random.uniform(0, MAX_PAUSE_S * tried / MAX_TRIES))
-        return self._write_serializable(work)
+        return self._write_once(work, isolation)
 
     def _keep_log_short(self) -> None:
         """Has SQLite's log moved into the file now and then, by a thread that no write waits for."""
@@ -207,9 +239,9 @@ class Database:
         finally:
             borrowed.close()
 
-    def _write_serializable(self, work: Callable[[Connection], T]) -> T:
-        serializable = self._writer_engine.execution_options(isolation_level="SERIALIZABLE")
-        with serializable.begin() as connection:
+    def _write_once(self, work: Callable[[Connection], T], isolation: IsolationLevel) -> T:
+        engine = self._writer_engine.execution_options(isolation_level=isolation)
+        with engine.begin() as connection:
             return work(connection)
 
     def _write_alone(self, work: Callable[[Connection], T]) -> T:
@@ -264,6 +296,13 @@ class Database:
             return work(connection)
 
 
+def gave_up_waiting(error: DBAPIError) -> bool:
+    """Whether nothing was done, since another writer held what was needed for too long."""
+    if getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
+        return True
+    return getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
 def sqlite_file(url: str) -> Path | None:
     """The file that a database URL names; None for PostgreSQL."""
     made = make_url(url)
@@ -280,12 +319,25 @@ def _prepare_file(path: Path, mounts: Path) -> Journal:
     return "delete"
 
 
+def _postgresql_engine(url: str) -> Engine:
+    """What the URL says goes before. It imports no driver before it is made, so none is needed for SQLite."""
+    wanted = make_url(url)
+    return create_engine(
+        wanted.set(query={**_LOST_AFTER, **wanted.query}),
+        pool_size=2 * READERS,
+        max_overflow=0,
+        pool_pre_ping=True,
+        hide_parameters=True,
+    )
+
+
 def _sqlite_engine(url: str, *, read_only: bool, size: int, journal: str) -> Engine:
     engine = create_engine(
         url,
         poolclass=QueuePool,
         pool_size=size,
         max_overflow=0,
+        hide_parameters=True,  # what people said would stand in the log with the error of a statement
         connect_args={"check_same_thread": False, "timeout": BUSY_TIMEOUT_MS / 1000},
     )
 

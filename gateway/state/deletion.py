@@ -6,7 +6,7 @@ Takes the streams of a scope, like `transcripts`; a session outside of them is l
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, delete, func, select, text, update
 
 from trunkline.agent.scope import PersonScope
 from trunkline.gateway.clock import now_ms
@@ -27,6 +27,7 @@ from trunkline.gateway.state.schema import (
     turn,
     usage,
 )
+from trunkline.gateway.state.schema_over import INBOX_OVER, OUTBOX_OVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +124,12 @@ def delete_session_before(
 
 def forget_words_before(connection: Connection, before_ms: int) -> None:
     """Empties what is done with and older in the inbox and the outbox: replies to commands, notices, and
-    messages that nobody answered. The rows stay, so that nothing is taken or sent a second time."""
-    ended = ("done", "failed", "dead", "noted")
-    came = (inbox.c.state.in_(ended), inbox.c.received_ms < before_ms)
-    connection.execute(update(inbox).where(*came, inbox.c.payload != "").values(payload=""))
-    went = (outbox.c.state.in_(("sent", "unknown", "refused")), outbox.c.created_ms < before_ms)
+    messages that nobody answered. The rows stay a while, so that nothing is taken or sent a second time."""
+    over = (text(INBOX_OVER), inbox.c.done_ms < before_ms)
+    aside = (inbox.c.state.in_(("failed", "dead")), inbox.c.received_ms < before_ms)
+    for came in (over, aside):
+        connection.execute(update(inbox).where(*came, inbox.c.payload != "").values(payload=""))
+    went = (text(OUTBOX_OVER), outbox.c.created_ms < before_ms)
     connection.execute(update(outbox).where(*went, outbox.c.payload != "").values(payload=""))
 
 
@@ -147,7 +149,7 @@ def _delete_turns(connection: Connection, session_id: int) -> bool:
     connection.execute(
         update(inbox)
         .where(inbox.c.turn_id.in_(turns), inbox.c.state.not_in(("done", "dead")))
-        .values(state="done", reason="session deleted")
+        .values(state="done", reason="session deleted", done_ms=now_ms())
     )
     # The rows stay, so that a platform which sends a message again is not answered a second time.
     connection.execute(update(inbox).where(inbox.c.turn_id.in_(turns)).values(turn_id=None, payload=""))

@@ -5,6 +5,7 @@ What is outside of state.db, and the order of it all, is erasing's.
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +13,14 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
+    Text,
     and_,
+    cast,
     delete,
     exists,
     func,
     insert,
+    literal,
     or_,
     select,
     true,
@@ -26,7 +30,7 @@ from sqlalchemy import (
 from trunkline.agent.memory.entries import normalise
 from trunkline.agent.scope import AccountId, PersonId, RoomId, RoomScope
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.payloads import load_outbound
+from trunkline.gateway.payloads import BadPayload, load_outbound
 from trunkline.gateway.state import (
     codes,
     deletion,
@@ -68,6 +72,8 @@ from trunkline.gateway.state.schema import (
     turn,
     usage,
 )
+
+_LINES_AT_ONCE = 500
 
 ERASED = "erased"
 """The platform of an account of which only the row is left, since rows of rooms refer to it."""
@@ -120,6 +126,20 @@ def facts_in_rooms(connection: Connection, accounts: Sequence[Account]) -> tuple
             if normalise(entry) not in before:
                 found[row.owner, normalise(entry)] = RoomFact(scope, entry)
     return tuple(found.values())
+
+
+def count(connection: Connection, who: Person) -> tuple[int, int]:
+    """How many conversations are a person's own, and how many messages are in them or are theirs in rooms."""
+    ids = [one.id for one in people.accounts_of(connection, who.id)]
+    own = (
+        select(session.c.id)
+        .join(stream, stream.c.id == session.c.stream_id)
+        .where(stream.c.account_id.in_(ids))
+    )
+    theirs = or_(message.c.session_id.in_(own), message.c.account_id.in_(ids))
+    conversations = connection.execute(select(func.count()).select_from(own.subquery())).scalar_one()
+    messages = connection.execute(select(func.count()).select_from(message).where(theirs)).scalar_one()
+    return conversations, messages
 
 
 def erase(
@@ -180,9 +200,11 @@ def _erase_from_rooms(connection: Connection, ids: Sequence[int], facts: Sequenc
     ).all()
     for slug in {row.slug for row in said}:
         lines = [row.id for row in said if row.slug == slug]
-        files.drop(connection, attachment.c.message_id.in_(lines))
-        _blank_titles(connection, lines)
-        set_message_state(connection, RoomScope(RoomId(slug), AccountId(ids[0])), lines, "redacted")
+        for start in range(0, len(lines), _LINES_AT_ONCE):
+            some = lines[start : start + _LINES_AT_ONCE]
+            files.drop_of_messages(connection, some)
+            _blank_titles(connection, some)
+            set_message_state(connection, RoomScope(RoomId(slug), AccountId(ids[0])), some, "redacted")
     for table in (message, indexed_message):
         connection.execute(update(table).where(table.c.account_id.in_(ids)).values(account_id=None))
     for one in facts:
@@ -192,13 +214,13 @@ def _erase_from_rooms(connection: Connection, ids: Sequence[int], facts: Sequenc
 
 def _blank_titles(connection: Connection, lines: Sequence[int]) -> None:
     """Takes the titles away that were made from one of these messages, the first of its session."""
-    first = (
-        select(message.c.session_id, func.min(message.c.id).label("line"))
-        .where(message.c.role == "user")
-        .group_by(message.c.session_id)
-        .subquery()
+    earlier = message.alias()
+    one_before = exists().where(
+        earlier.c.session_id == message.c.session_id, earlier.c.role == "user", earlier.c.seq < message.c.seq
     )
-    begun = select(first.c.session_id).where(first.c.line.in_(lines))
+    begun = select(message.c.session_id).where(
+        message.c.id.in_(lines), message.c.role == "user", ~one_before.correlate(message)
+    )
     connection.execute(update(session).where(session.c.id.in_(begun)).values(title=""))
 
 
@@ -214,11 +236,11 @@ def _erase_from_queues(connection: Connection, ids: Sequence[int], command_row: 
     places = select(inbox.c.platform, inbox.c.tenant, inbox.c.chat, inbox.c.thread).where(mine).distinct()
     for place in connection.execute(places).all():
         gone.clear(connection, *place)
-    waits = connection.execute(select(inbox.c.id).where(mine)).scalars().all()
-    files.drop(connection, attachment.c.inbox_id.in_(waits))
-    connection.execute(
-        update(outbox).where(outbox.c.source.in_([f"i:{one}" for one in waits])).values(payload="")
-    )
+    files.drop(connection, attachment.c.inbox_id.in_(select(inbox.c.id).where(mine)))
+    # Their names go as well: SQLite gives the newest row's id to the next message, whose reply is another.
+    replies = outbox.c.source.in_(select(literal("i:") + cast(inbox.c.id, Text)).where(mine))
+    unnamed = literal("e:") + cast(outbox.c.id, Text)
+    connection.execute(update(outbox).where(replies).values(payload="", source=unnamed))
     keeps = inbox.c.id == command_row
     connection.execute(delete(inbox).where(mine, ~keeps) if command_row else delete(inbox).where(mine))
 
@@ -226,8 +248,10 @@ def _erase_from_queues(connection: Connection, ids: Sequence[int], command_row: 
 def _drop_files_sent(connection: Connection, own: ColumnElement[bool]) -> None:
     """Notes contents that no row but the outbox's refers to, such as the person's own copy."""
     query = select(outbox.c.payload).where(own, outbox.c.kind == "file", outbox.c.payload != "")
-    sent = (load_outbound(payload).files for payload in connection.execute(query).scalars())
-    hashes = {file.sha256 for album in sent for file in album if file.sha256}
+    hashes: set[str] = set()
+    for payload in connection.execute(query).scalars():
+        with suppress(BadPayload):
+            hashes.update(file.sha256 for file in load_outbound(payload).files if file.sha256)
     for sha256 in hashes.difference(files.dropped(connection)):
         connection.execute(insert(dropped_file).values(sha256=sha256))
 

@@ -160,14 +160,25 @@ def find(connection: Connection, scope_streams: Sequence[int], session_id: str, 
     return found[0] if found else None
 
 
-def of_message_session(connection: Connection, session_row: int) -> Mapping[int, tuple[FileRow, ...]]:
-    """The usable files of a session's messages, by message."""
-    in_session = select(message.c.id).where(message.c.session_id == session_row)
-    by_message: dict[int, list[FileRow]] = {}
-    query = select(attachment).where(attachment.c.message_id.in_(in_session)).order_by(*_ORDER)
-    for row in connection.execute(query):
-        by_message.setdefault(row.message_id, []).append(_row(row))
-    return {message_id: tuple(rows) for message_id, rows in by_message.items()}
+def is_at_hand(connection: Connection, session_id: str, file: int) -> bool:
+    """Whether a file stands in the chat or thread of this session, or in a session that it goes on from."""
+    line = select(session.c.id, session.c.parent_id).where(session.c.public_id == session_id)
+    line_ids = line.cte("line", recursive=True)
+    line_ids = line_ids.union(
+        select(session.c.id, session.c.parent_id).where(session.c.id == line_ids.c.parent_id)
+    )
+    here = session.alias()
+    same_place = (
+        session.c[name] == here.c[name] for name in ("platform", "tenant", "chat", "thread", "member")
+    )
+    query = (
+        select(attachment.c.id)
+        .join(message, message.c.id == attachment.c.message_id)
+        .join(session, session.c.id == message.c.session_id)
+        .join(here, here.c.public_id == session_id)
+        .where(attachment.c.id == file, or_(and_(*same_place), session.c.id.in_(select(line_ids.c.id))))
+    )
+    return connection.execute(query).first() is not None
 
 
 def pictures_in(connection: Connection, session_row: int) -> Mapping[int, tuple[Picture, ...]]:

@@ -6,7 +6,6 @@ it. Taking the fact out of the memory files is the store's work.
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,11 +14,18 @@ from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, exists, or_, select, update
 
 from trunkline.adapters.base import Chunk
-from trunkline.agent.memory.entries import normalise
+from trunkline.agent.memory.entries import normalise, squeeze
 from trunkline.agent.memory.snapshot import MemorySnapshot
 from trunkline.agent.scope import PersonScope, RoomScope, Scope
 from trunkline.agent.stream_text import FENCE_CLOSE, FENCE_OPEN
-from trunkline.gateway.payloads import dump_inbound, dump_outbound, load_inbound, load_outbound
+from trunkline.gateway.payloads import (
+    BadPayload,
+    dump_inbound,
+    dump_outbound,
+    load_inbound,
+    load_outbound,
+    words_in,
+)
 from trunkline.gateway.state import fulltext, kv, notes, people
 from trunkline.gateway.state.journal import owner_of
 from trunkline.gateway.state.messages import rewrite_message, set_message_state
@@ -84,11 +90,6 @@ def count(connection: Connection, scope: Scope) -> None:
     """Notes that something is being forgotten, in the transaction that erases its copies."""
     key = f"{FORGOTTEN_TIMES}{owner_of(scope)}"
     kv.put_value(connection, key, str(times(connection, scope) + 1))
-
-
-def squeeze(text: str) -> str:
-    """Letters and digits only, case folded: what is the same in every rendering of a text."""
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
 
 
 def _least_chars(squeezed: str) -> int:
@@ -334,15 +335,8 @@ def _erase_from_set_aside(connection: Connection, scope: PersonScope, fact: Fact
             inbox.c.payload != "",
         )
     ).all()
-    those = [row.id for row in rows if fact.is_said_in(_said_in(row.payload))]
+    those = [row.id for row in rows if fact.is_said_in(words_in(row.payload))]
     connection.execute(update(inbox).where(inbox.c.id.in_(those)).values(payload=""))
-
-
-def _said_in(payload: str) -> str:
-    try:
-        return load_inbound(payload).text
-    except ValidationError:
-        return payload  # of another version of the program
 
 
 def _erase_from_outbox(connection: Connection, scope: PersonScope, fact: Fact) -> None:
@@ -363,7 +357,16 @@ def _erase_from_outbox(connection: Connection, scope: PersonScope, fact: Fact) -
     connection.execute(update(outbox).where(theirs, outbox.c.state == "sent").values(payload=""))
     waiting = select(outbox.c.id, outbox.c.payload).where(theirs, outbox.c.payload != "")
     for row in connection.execute(waiting).all():
-        planned = load_outbound(row.payload)
-        if fact.stands_in(planned.chunk.text):
-            changed = dump_outbound(replace(planned, chunk=Chunk(FORGOTTEN)))
-            connection.execute(update(outbox).where(outbox.c.id == row.id).values(payload=changed))
+        payload = _payload_without(row.payload, fact)
+        connection.execute(update(outbox).where(outbox.c.id == row.id).values(payload=payload))
+
+
+def _payload_without(payload: str, fact: Fact) -> str:
+    """A planned message that says it no more; nothing of one that can't be read and may say it."""
+    try:
+        planned = load_outbound(payload)
+    except BadPayload:
+        return "" if fact.stands_in(payload) else payload
+    if not fact.stands_in(planned.chunk.text):
+        return payload
+    return dump_outbound(replace(planned, chunk=Chunk(FORGOTTEN)))

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, sel
 from trunkline.adapters.base import InboundMessage
 from trunkline.agent.overheard import author_mark, one_line
 from trunkline.agent.stream_text import HEARD_BEGINS, HEARD_ENDS, QUOTE_BEGINS, QUOTE_ENDS
-from trunkline.gateway.payloads import dump_inbound, load_inbound
+from trunkline.gateway.payloads import BadPayload, dump_inbound, load_inbound
 from trunkline.gateway.state import people
 from trunkline.gateway.state.messages import rewrite_message
 from trunkline.gateway.state.records import SessionKey
@@ -158,11 +158,19 @@ def _erase_quotes_waiting(connection: Connection, accounts: Sequence[int]) -> No
             )
         )
         for row in rows.all():
-            message = load_inbound(row.payload)
-            if message.reply_to is not None and message.realm == one.realm:
-                blank = replace(message, reply_to=replace(message.reply_to, text=DELETED))
-                values = {"payload": dump_inbound(blank)}
-                connection.execute(update(inbox).where(inbox.c.id == row.id).values(values))
+            payload = _without_words_of(row.payload, one.realm)
+            connection.execute(update(inbox).where(inbox.c.id == row.id).values(payload=payload))
+
+
+def _without_words_of(payload: str, realm: str) -> str:
+    """A stored message whose quote says only that there was one; nothing of one that can't be read."""
+    try:
+        message = load_inbound(payload)
+    except BadPayload:
+        return ""
+    if message.reply_to is None or message.realm != realm:
+        return payload
+    return dump_inbound(replace(message, reply_to=replace(message.reply_to, text=DELETED)))
 
 
 def _without(sent: str, authors: Sequence[str], gone: Collection[str]) -> dict[str, str]:

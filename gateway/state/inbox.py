@@ -237,7 +237,8 @@ def waiting_keys(
     *,
     now_ms: int | None = None,
 ) -> tuple[SessionKey, ...]:
-    """Keys with waiting rows, the longest waiting first. `thread` narrows it as in `take_back`.
+    """Keys with waiting rows: interrupted turns first, then the longest waiting. `thread` narrows it as in
+    `take_back`.
 
     With `now_ms` without what is held back at that time.
     """
@@ -249,7 +250,7 @@ def waiting_keys(
     query = (
         select(inbox.c.platform, inbox.c.tenant, inbox.c.chat, inbox.c.thread, inbox.c.member)
         .where(*where)
-        .order_by(inbox.c.id)
+        .order_by(inbox.c.turn_id.is_(None), inbox.c.id)
     )
     return tuple(dict.fromkeys(SessionKey(*row) for row in connection.execute(query)))
 

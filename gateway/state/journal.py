@@ -1,7 +1,6 @@
 """The undo record of memory writes, in state.db. What the entries mean belongs to agent/memory."""
 
 import json
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +10,7 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 
 from trunkline.agent.ports import JournalEntry, Target, WriteOrigin
 from trunkline.agent.scope import AccountId, PersonId, PersonScope, RoomId, RoomScope, Scope
+from trunkline.gateway.clock import now_ms
 from trunkline.gateway.state import provider_rows
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.schema import memory_journal
@@ -42,7 +42,7 @@ class StoreJournal:
 
     async def begin(self, scope: Scope, entry: JournalEntry, origin: WriteOrigin) -> int:
         return await self._database.write(
-            lambda connection: begin(connection, scope, entry, origin, _now_ms())
+            lambda connection: begin(connection, scope, entry, origin, now_ms())
         )
 
     async def settle(self, scope: Scope, journal_id: int, *, done: bool) -> None:
@@ -210,7 +210,3 @@ def _dumped(written: Sequence[str]) -> str:
 
 def _loaded(stored: str) -> tuple[str, ...]:
     return tuple(json.loads(stored or "[]"))
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -221,18 +221,12 @@ def rewrite_message(connection: Connection, row: Row[Any], values: Mapping[str, 
         _index(connection, [_searchable({**row._mapping, **values})])
 
 
-def delete_messages(connection: Connection, scope: Scope, ids: Iterable[int]) -> int:
-    """Removes messages of the scope, their index entries and embeddings; returns how many there were.
+def delete_messages_of(connection: Connection, session_row_id: int) -> int:
+    """Removes all messages of a session that the caller has found in its scope, their index entries and
+    embeddings; returns how many there were.
 
     The file keeps traces of them until `fulltext.forget_removed` and `Database.scrub`.
     """
-    rows = _rows_in_scope(connection, scope, ids, None)
-    _delete(connection, rows)
-    return len(rows)
-
-
-def delete_messages_of(connection: Connection, session_row_id: int) -> int:
-    """Removes all messages of a session that the caller has found in its scope, as `delete_messages` does."""
     deleted = 0
     query = select(message).where(message.c.session_id == session_row_id).limit(REINDEX_BATCH)
     while rows := connection.execute(query).all():
@@ -359,16 +353,15 @@ def message_of(row: Row[Any], pictures: tuple[Picture, ...] = ()) -> Message:
 
 
 def _rows_in_scope(
-    connection: Connection, scope: Scope, ids: Iterable[int], state: MessageState | None
+    connection: Connection, scope: Scope, ids: Iterable[int], state: MessageState
 ) -> list[Row[Any]]:
     """The messages of the scope that are not in `state` yet; redacted ones stay as they are."""
     query = (
         select(message, session.c.private)
         .join(session, session.c.id == message.c.session_id)
         .where(message.c.id.in_(list(ids)), session.c.stream_id.in_(streams_of(connection, scope)))
+        .where(message.c.state.not_in([state, "redacted"]))
     )
-    if state is not None:
-        query = query.where(message.c.state.not_in([state, "redacted"]))
     return list(connection.execute(query))
 
 

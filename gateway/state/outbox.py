@@ -1,6 +1,7 @@
 """Queries on the outbox: each message of an answer is a row before it is sent, and keeps its outcome."""
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -44,6 +45,11 @@ class Plan:
     chat: str
     thread: str
     turn: int | None = None
+
+
+def notice(place: SessionKey) -> Plan:
+    """For what is said of our own accord, each time anew."""
+    return Plan(f"n:{uuid.uuid4()}", place.platform, place.tenant, place.chat, place.thread)
 
 
 def plan(

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import ValidationError
 from sqlalchemy import Connection, Row, or_, select
 
 from trunkline.agent.scope import PersonScope
-from trunkline.gateway.payloads import load_inbound
+from trunkline.gateway.payloads import words_in
 from trunkline.gateway.state import links, people, reminders
 from trunkline.gateway.state.deletion import own_streams
 from trunkline.gateway.state.schema import (
@@ -137,19 +136,12 @@ def _unanswered(connection: Connection, ids: Sequence[int]) -> list[dict[str, ob
         {
             "platform": row.platform,
             "time": _time(row.sent_ms),
-            "text": _text_of(row.payload),
+            "text": words_in(row.payload),
             "state": row.state,
             "reason": row.reason,
         }
         for row in connection.execute(query)
     ]
-
-
-def _text_of(payload: str) -> str:
-    try:
-        return load_inbound(payload).text
-    except ValidationError:
-        return payload  # of another version of the program
 
 
 def _overheard(connection: Connection, ids: Sequence[int]) -> list[dict[str, object]]:

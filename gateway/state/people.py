@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, func, insert, select, update
 
-from trunkline.agent.scope import AccountId, PersonId, RoomId
+from trunkline.agent.scope import AccountId, PersonId, PersonScope, RoomId, Scope
 from trunkline.gateway.state.kv import put_value
 from trunkline.gateway.state.records import Account, Person, Room
 from trunkline.gateway.state.schema import (
@@ -69,6 +69,13 @@ def list_people(connection: Connection) -> tuple[Person, ...]:
 def find_person(connection: Connection, slug: str) -> Person | None:
     row = connection.execute(select(person).where(person.c.slug == slug)).first()
     return None if row is None else _person(row)
+
+
+def person_of(connection: Connection, scope: Scope) -> Person | None:
+    """Whose a scope is, or who asks in a room."""
+    if isinstance(scope, PersonScope):
+        return find_person(connection, scope.person)
+    return load_account(connection, scope.asker).person
 
 
 def add_person(

@@ -6,7 +6,7 @@ Pure arithmetic over postings; the design and its figures are those of docs/benc
 import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from trunkline.gateway.state.fulltext import Posting
 
@@ -43,51 +43,67 @@ class SessionScore:
     best_ms: int
 
 
-@dataclass(slots=True)
 class Windows:
-    """Scores of messages and their neighbours, filled term by term."""
+    """What of a scope was hit, weighed term by term; a hit counts for its neighbours too."""
 
-    corpus: Corpus
-    hits: dict[int, Posting] = field(default_factory=dict)
-    _scores: dict[int, float] = field(default_factory=dict)
-    _groups: dict[int, int] = field(default_factory=dict)  # a bit for each group
+    def __init__(self, corpus: Corpus, postings: Iterable[Posting] = ()) -> None:
+        self.hits = {hit.id: hit for hit in postings}
+        self._corpus = corpus
+        self._weights = dict.fromkeys(self.hits, 0.0)
+        self._groups = dict.fromkeys(self.hits, 0)  # a bit for each group
+        self._scores: dict[int, float] = {}
+        self._removed: list[Posting] = []
 
-    def add(self, postings: Iterable[Posting], rarity: float, group: int) -> None:
-        """Scores one term's postings; `rarity` is the term's `idf`."""
-        scores, hits, groups = self._scores, self.hits, self._groups
-        bit, top, flat = 1 << group, rarity * (K1 + 1), 1 + K1 * (1 - B)
-        by_length = K1 * B / max(self.corpus.mean_words, 1.0)
-        for posting in postings:
-            one, session_id, seq, words, _, _ = posting
-            worth = top / (flat + by_length * words)
-            at = (session_id << _SEQ_BITS) | seq
-            spread = NEIGHBOUR * worth
-            scores[at] = scores.get(at, 0.0) + worth
-            scores[at - 1] = scores.get(at - 1, 0.0) + spread
-            scores[at + 1] = scores.get(at + 1, 0.0) + spread
-            hits[one] = posting
-            groups[one] = groups.get(one, 0) | bit
+    def add(self, ids: Set[int], writers: Set[int], rarity: float, group: int) -> None:
+        """Weighs one term, which these messages hold or these accounts wrote; `rarity` is its `idf`."""
+        holding = ids & self.hits.keys()
+        if writers:
+            holding = holding | {hit.id for hit in self.hits.values() if hit.account_id in writers}
+        weights, groups, bit = self._weights, self._groups, 1 << group
+        for one in holding:
+            weights[one] += rarity
+            groups[one] |= bit
 
     def remove(self, ids: Iterable[int]) -> None:
-        """Takes messages out of the result."""
-        for one in ids:
-            self.hits.pop(one, None)
+        """Takes messages out of the result; for their neighbours they still count."""
+        self._removed += [self.hits.pop(one) for one in ids if one in self.hits]
 
     def sessions(self, bonus: Mapping[int, float]) -> list[SessionScore]:
         """The best sessions with a hit, best first. `bonus` is added by message id, once for a session."""
+        self._spread()
+        scores = self._scores
         worth: dict[int, float] = {}
         best: dict[int, float] = {}
         by_session: dict[int, list[Posting]] = {}
         for one, hit in self.hits.items():
-            value = self._scores[(hit.session_id << _SEQ_BITS) | hit.seq] + bonus.get(one, 0.0)
+            session_id = hit.session_id
+            value = scores[(session_id << _SEQ_BITS) | hit.seq]
+            if bonus:
+                value += bonus.get(one, 0.0)
             worth[one] = value
-            if value > best.get(hit.session_id, -1.0):
-                best[hit.session_id] = value
-            by_session.setdefault(hit.session_id, []).append(hit)
+            if session_id not in best:
+                best[session_id], by_session[session_id] = value, [hit]
+                continue
+            by_session[session_id].append(hit)
+            if value > best[session_id]:
+                best[session_id] = value
         leading = heapq.nlargest(MAX_SESSIONS, best, key=best.__getitem__)
         found = [self._session(one, by_session[one], worth, bonus) for one in leading]
         found.sort(key=lambda one: (-one.score, -one.best_ms))
         return found
+
+    def _spread(self) -> None:
+        """Scores every place of a hit, and the places beside it."""
+        scores: dict[int, float] = {}
+        flat, by_length = 1 + K1 * (1 - B), K1 * B / max(self._corpus.mean_words, 1.0)
+        for one, session_id, seq, words, _, _ in (*self.hits.values(), *self._removed):
+            worth = self._weights[one] * (K1 + 1) / (flat + by_length * words)
+            spread = NEIGHBOUR * worth
+            at = (session_id << _SEQ_BITS) | seq
+            scores[at] = scores.get(at, 0.0) + worth
+            scores[at - 1] = scores.get(at - 1, 0.0) + spread
+            scores[at + 1] = scores.get(at + 1, 0.0) + spread
+        self._scores = scores
 
     def _session(
         self,
@@ -143,20 +159,28 @@ def strongest(found: Sequence[tuple[Set[int], float]], limit: int) -> set[int]:
         if len(hits) < limit:
             hits |= ids
         else:
-            hits |= ids & {one + step for one in hits for step in (-1, 1)}
+            hits |= ids & _with_neighbours(hits)
     if len(hits) <= limit:
         return hits
     alone = dict.fromkeys(hits, 0.0)
     for ids, rarity in found:
         for one in ids & hits:
             alone[one] += rarity
+    value_of = alone.get
     worth = {
-        one: value + NEIGHBOUR * (alone.get(one - 1, 0.0) + alone.get(one + 1, 0.0))
+        one: value + NEIGHBOUR * (value_of(one - 1, 0.0) + value_of(one + 1, 0.0))
         for one, value in alone.items()
     }
-    # The sort is stable: of equals the newest.
-    best = sorted(sorted(hits, reverse=True), key=worth.__getitem__, reverse=True)[:limit]
-    return {one + step for one in best for step in (-1, 0, 1)} & hits
+    least = heapq.nlargest(limit, worth.values())[-1]
+    best = {one for one, value in worth.items() if value > least}
+    # Of equals the newest.
+    equal = sorted((one for one, value in worth.items() if value == least), reverse=True)
+    best.update(equal[: limit - len(best)])
+    return _with_neighbours(best) & hits
+
+
+def _with_neighbours(ids: Set[int]) -> set[int]:
+    return {one + step for one in ids for step in (-1, 0, 1)}
 
 
 def idf(messages: int, frequency: int) -> float:

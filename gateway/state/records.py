@@ -35,6 +35,11 @@ class Account:
     person: Person | None
     source: str = ""
 
+    def language_or(self, app: str) -> str:
+        """The language that its person chose, else that of the app they write with."""
+        chosen = "" if self.person is None else self.person.language
+        return chosen or app
+
 
 @dataclass(frozen=True, slots=True)
 class Room:

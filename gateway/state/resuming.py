@@ -142,6 +142,28 @@ def load_inherited(connection: Connection, scope: Scope, of: Session) -> tuple[M
     return _inherited(connection, scope, of.id)
 
 
+def shown_before(
+    connection: Connection, scope: Scope, session_id: int, depth: int = 0
+) -> dict[int, list[int]]:
+    """The messages of earlier sessions that the model is shown of a session, by the session they are in."""
+    if notes.latest(connection, session_id) is not None:
+        return {}
+    row = _origin(connection, session_id)
+    if not _is_branch(row, depth):
+        _, kept = _bridged(connection, scope, session_id)
+        shown: dict[int, list[int]] = {}
+        for one in kept:
+            shown.setdefault(one.session_id, []).append(one.id)
+        return shown
+    live = select(message.c.id).where(
+        message.c.session_id == row.parent_id,
+        message.c.state == "live",
+        message.c.created_ms <= row.started_ms,
+    )
+    before = shown_before(connection, scope, row.parent_id, depth + 1)
+    return {**before, row.parent_id: list(connection.execute(live).scalars())}
+
+
 def _before(connection: Connection, scope: Scope, session_id: int, depth: int = 0) -> tuple[Message, ...]:
     """What is shown before a session's own messages: the note on what was put away, or what it inherited."""
     own = select(session.c.id).where(
@@ -153,17 +175,35 @@ def _before(connection: Connection, scope: Scope, session_id: int, depth: int = 
 
 def _inherited(connection: Connection, scope: Scope, session_id: int, depth: int = 0) -> tuple[Message, ...]:
     """What a session has from those before it: a branch all of it, one that was taken up a bridge."""
-    row = connection.execute(
-        select(session.c.parent_id, session.c.origin, session.c.started_ms).where(session.c.id == session_id)
-    ).one()
-    if row.origin != BRANCHED or row.parent_id is None or depth >= MAX_PARENTS:
+    row = _origin(connection, session_id)
+    if not _is_branch(row, depth):
         return _bridge(connection, scope, session_id)
     before = _before(connection, scope, row.parent_id, depth + 1)
     return (*before, *load_history(connection, scope, row.parent_id, until_ms=row.started_ms))
 
 
+def _origin(connection: Connection, session_id: int) -> Row[Any, Any, Any]:
+    columns = (session.c.parent_id, session.c.origin, session.c.started_ms)
+    return connection.execute(select(*columns).where(session.c.id == session_id)).one()
+
+
+def _is_branch(row: Row[Any, Any, Any], depth: int) -> bool:
+    return row.origin == BRANCHED and row.parent_id is not None and depth < MAX_PARENTS
+
+
 def _bridge(connection: Connection, scope: Scope, session_id: int) -> tuple[Message, ...]:
-    """The last messages of the sessions before this one, from a question on, BRIDGE_CHARS at most."""
+    """`_bridged` as the model is shown it."""
+    first, kept = _bridged(connection, scope, session_id)
+    if not kept or first is None:
+        return ()
+    opening, *rest = (_shown(row) for row in kept)
+    note = _NOTE.format(platform=first.platform, session=first.public_id)
+    assert isinstance(opening, UserMessage)
+    return (replace(opening, sent=f"{note}\n\n{opening.sent}"), *rest)
+
+
+def _bridged(connection: Connection, scope: Scope, session_id: int) -> tuple[Row[Any] | None, list[Row[Any]]]:
+    """The session taken up, and the last messages before this one: BRIDGE_CHARS, from a question on."""
     streams = streams_of(connection, scope)
     kept: list[Row[Any]] = []
     first: Row[Any] | None = None
@@ -180,12 +220,7 @@ def _bridge(connection: Connection, scope: Scope, session_id: int) -> tuple[Mess
     kept.reverse()
     while kept and kept[0].role != "user":
         kept.pop(0)
-    if not kept or first is None:
-        return ()
-    opening, *rest = (_shown(row) for row in kept)
-    note = _NOTE.format(platform=first.platform, session=first.public_id)
-    assert isinstance(opening, UserMessage)
-    return (replace(opening, sent=f"{note}\n\n{opening.sent}"), *rest)
+    return first, kept
 
 
 def _ancestors(
@@ -212,6 +247,8 @@ def _said(connection: Connection, session_id: int, until_ms: int) -> Sequence[Ro
     """What was said in a session, newest first; what tools returned is left out."""
     query: Select[Any] = (
         select(
+            message.c.id,
+            message.c.session_id,
             message.c.role,
             func.substr(message.c.content, 1, MESSAGE_CHARS + 1).label("content"),
             func.substr(message.c.sent, 1, 200).label("sent"),

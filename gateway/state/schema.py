@@ -24,6 +24,7 @@ from trunkline.gateway.state.schema_compaction import compaction_table
 from trunkline.gateway.state.schema_early import early_deletion_table
 from trunkline.gateway.state.schema_facts import fact_tables
 from trunkline.gateway.state.schema_files import file_tables
+from trunkline.gateway.state.schema_over import INBOX_OVER, OUTBOX_OVER, index_over
 from trunkline.gateway.state.schema_reminders import reminder_tables
 
 metadata = MetaData(
@@ -158,7 +159,7 @@ session = Table(
     _text("snapshot"),  # the memory entries the model has been told of, as JSON
     _text("skills"),  # the skills it has been told of, as JSON
     _ref("parent_id", "session.id"),
-    _text("origin"),  # empty, new, branch, compaction, idle, scheduled
+    _text("origin"),  # empty, idle, resume, branch, scheduled
     _flag("private"),
     _int("started_ms"),
     _int("last_ms"),
@@ -170,6 +171,7 @@ session = Table(
     _int("completion_tokens"),
     _int("cost_micros"),
     Index(None, "parent_id"),
+    Index(None, "prompt_hash"),
     Index(None, "stream_id", "last_ms", "title"),  # a search reads all titles of a scope from it
     Index(
         "uq_session_open",
@@ -237,6 +239,7 @@ message = Table(
     _text("state", "live"),  # live, compacted, undone, redacted
     _int("created_ms"),
     UniqueConstraint("session_id", "seq"),
+    Index(None, "turn_id"),
 )
 
 # What ranking needs of an indexed message, narrow so that a search reads few pages.
@@ -282,6 +285,7 @@ inbox = Table(
     Index("ix_inbox_waiting", "state", "platform", "tenant", "chat", "thread", "member", "id"),
     Index(None, "account_id", "received_ms"),
     Index(None, "turn_id"),
+    index_over("ix_inbox_over", "done_ms", INBOX_OVER),
 )
 
 # What was said in a room without being said to the assistant, for its next answer there.
@@ -325,9 +329,10 @@ outbox = Table(
     UniqueConstraint("source", "seq"),
     Index("ix_outbox_waiting", "state", "platform", "tenant", "chat", "id"),
     Index(None, "turn_id"),
+    index_over("ix_outbox_over", "created_ms", OUTBOX_OVER),
 )
 
-# PostgreSQL only in use; on SQLite the two texts are files.
+# In use on PostgreSQL; on SQLite the two texts are files.
 memory_text = Table(
     "memory_text",
     metadata,
@@ -439,6 +444,7 @@ usage = Table(
     _int("cost_micros"),
     _int("created_ms"),
     Index(None, "account_id", "created_ms"),
+    Index(None, "session_id"),
 )
 
 provider_outbox = Table(

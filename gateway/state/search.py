@@ -145,13 +145,16 @@ def search(
     reach, corpus = reach_of(connection, streams, query)
     if not reach.streams or not reach.tables:
         return SearchOutcome((), degraded=degraded)
-    zone = _timezone(connection, scope)
+    zone: tzinfo = UTC
     days = named_days(query.text, datetime.now(zone).date())
+    if days:
+        zone = _timezone(connection, scope)
+        days = named_days(query.text, datetime.now(zone).date())
     asked = parse(query.text)
     windows = collect(connection, asked, reach, corpus)
     if not windows.hits:
         degraded = degraded or is_blind(connection, reach)
-    leave_out(connection, windows, asked, reach, query)
+    shown = leave_out(connection, scope, windows, asked, reach, query)
     found, relaxed = _narrow(windows.sessions(_day_bonus(windows, days, zone)), asked)
     whole = query.since is None and query.until is None and query.platform is None
     alone = whole and "tool" not in query.roles
@@ -162,6 +165,8 @@ def search(
         found = _recent_first(found)
     if move is not None and asked.is_plain:
         found = move(connection, reach, found, query.exclude_session)
+    # What the model can see is found by words that were put away, not by its title or its day.
+    found = [one for one in found if one.hits or one.session_id not in shown]
     rows = transcripts.sessions_by_row(connection, streams, [one.session_id for one in found[:MAX_SESSIONS]])
     hits: list[SessionHit] = []
     for one in _in_order(found, rows, query):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Select, func, select, update
 
+from trunkline.agent.memory.entries import preview
 from trunkline.agent.scope import Scope
 from trunkline.gateway.state.messages import VISIBLE, streams_of
 from trunkline.gateway.state.schema import message, session, turn
@@ -54,6 +55,14 @@ def set_title(
     free = _numbered(wanted, {one.casefold() for one in taken})
     connection.execute(update(session).where(session.c.id == found.id).values(title=free))
     return free
+
+
+def first_words(connection: Connection, session_row: int, max_chars: int) -> str:
+    """What a person said first in a session, on one line; for one that has no title."""
+    query = select(message.c.content).where(
+        message.c.session_id == session_row, message.c.role == "user", message.c.state == "live"
+    )
+    return preview(connection.execute(query.order_by(message.c.seq).limit(1)).scalar() or "", max_chars)
 
 
 def first_exchange(connection: Connection, scope: Scope, public_id: str) -> Exchange | None:

@@ -4,6 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from sqlalchemy import Connection
 
@@ -20,7 +21,6 @@ MAX_FOUND = 50
 
 MIN_VARIED_CHARS = 4
 
-_LINE_END = re.compile("\n")
 _WORD = re.compile(r"[^\W_]+")
 
 # All titles as one text: SQLite and Python hand over one row sooner than thousands.
@@ -71,15 +71,16 @@ def _titled(connection: Connection, streams: Sequence[int], asked: Query) -> dic
     statement = _SQLITE if connection.dialect.name == "sqlite" else _POSTGRES
     listed = ", ".join(str(one) for one in streams)
     ((ids, times, titles),) = rows(connection, statement.format(streams=listed), {})
-    folded = fold(titles or "")
-    starts = [0, *(match.end() for match in _LINE_END.finditer(folded))]
-    found: dict[int, int] = {}
-    for term in asked.terms:
-        for at in _places_of(term, folded):
-            place = bisect_right(starts, at) - 1
-            found[place] = found.get(place, 0) | 1 << term.group
-    if not found:
+    lines = [fold(title) for title in (titles or "").split("\n")]
+    folded = "\n".join(lines)
+    places = [(at, 1 << term.group) for term in asked.terms for at in _places_of(term, folded)]
+    if not places:
         return {}
+    ends = list(accumulate(len(line) + 1 for line in lines))
+    found: dict[int, int] = {}
+    for at, bit in places:
+        place = bisect_right(ends, at)
+        found[place] = found.get(place, 0) | bit
     session_ids, last = ids.split(), times.split()
     return {int(session_ids[place]): (int(last[place]), bits) for place, bits in found.items()}
 

@@ -147,13 +147,8 @@ def exchanges(
     return tuple(first), tuple(last)
 
 
-def every_line(connection: Connection, row: Row[Any], max_chars: int) -> Iterator[TranscriptLine]:
-    """All of a session in order, a page of messages at a time, each line cut to `max_chars`."""
-    return (line(one, max_chars=max_chars) for one in every_row(connection, row))
-
-
 def every_row(connection: Connection, row: Row[Any]) -> Iterator[Row[Any]]:
-    """The messages of a session that may be shown, in order, with the names of their authors."""
+    """The messages of a session that may be shown, in order, a page at a time, with their authors' names."""
     after = -1
     while page := connection.execute(
         _visible(row.id).where(message.c.seq > after).order_by(message.c.seq).limit(PAGE_MESSAGES)

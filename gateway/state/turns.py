@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, insert, select, update
 
+from trunkline.agent.calls import REPEATED_RESULT_CHARS, SAME_RESULT
 from trunkline.agent.memory.credentials import mask_credentials
 from trunkline.agent.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from trunkline.agent.ports import TurnLost
@@ -207,7 +208,7 @@ class StoreRecorder:
         def work(connection: Connection) -> tuple[UserMessage, ...]:
             check(connection, self._row.key)
             for result in results:
-                add_message(connection, self._result(step_n, result, stamp_ms))
+                add_message(connection, self._result(connection, step_n, result, stamp_ms))
             connection.execute(
                 update(step)
                 .where(step.c.turn_id == self._row.key.turn, step.c.n == step_n)
@@ -217,19 +218,35 @@ class StoreRecorder:
 
         return await self._database.write(work)
 
-    def _result(self, step_n: int, result: ToolMessage, stamp_ms: int) -> NewMessage:
+    def _result(self, connection: Connection, step_n: int, result: ToolMessage, stamp_ms: int) -> NewMessage:
+        # The running turn has the true value; what is kept, and read by later turns, has none.
+        content = mask_credentials(self._mask(result.content))
+        # The loop leaves out what stands above already; of a masked result only the rows can tell.
+        is_long = len(content) >= REPEATED_RESULT_CHARS and not result.is_error
+        if is_long and content != result.content and _stands_above(connection, self._row.session, content):
+            content = SAME_RESULT.format(chars=len(content))
         return NewMessage(
             session_id=self._row.session,
             turn_id=self._row.key.turn,
             step_n=step_n,
             role="tool",
-            # The running turn has the true value; what is kept, and read by later turns, has none.
-            content=mask_credentials(self._mask(result.content)),
+            content=content,
             tool_call_id=result.call_id,
             tool_name=result.name,
             is_error=result.is_error,
             created_ms=stamp_ms,
         )
+
+
+def _stands_above(connection: Connection, session_id: int, content: str) -> bool:
+    """Whether a session's history has this very tool result."""
+    same = select(message.c.id).where(
+        message.c.session_id == session_id,
+        message.c.role == "tool",
+        message.c.state == "live",
+        message.c.content == content,
+    )
+    return connection.execute(same.limit(1)).first() is not None
 
 
 def said(

@@ -6,7 +6,6 @@ import io
 import queue
 import re
 import secrets
-import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ from tests.emulators.discord import DiscordEmulator, rate_limited
 from tests.emulators.slack import APP_TOKEN, BOT_TOKEN, SlackEmulator
 from tests.emulators.slack_bench import QUICK
 from tests.emulators.telegram import TelegramEmulator
+from tests.ports import free_port
 from trunkline.adapters.base import (
     Adapter,
     AdapterError,
@@ -342,9 +342,7 @@ class WebBench(AdapterBench):
 
     def __init__(self, http: aiohttp.ClientSession) -> None:
         self._http = http
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = int(probe.getsockname()[1])
+        self._port = free_port()
         self._base = f"http://127.0.0.1:{self._port}"
 
     def adapter(self) -> Adapter:
@@ -455,7 +453,7 @@ class TerminalBench(AdapterBench):
             await adapter.send(OutboundMessage(ChatRef(message.chat, message.thread), Chunk("ok")))
 
     async def shown(self, to: ChatRef) -> Sequence[Shown]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not self._out.getvalue().strip():  # noqa: ASYNC110 - the console tells nobody
                 await asyncio.sleep(0.01)
         return [Shown(line) for line in self._out.getvalue().splitlines() if line.strip()]
@@ -480,7 +478,7 @@ async def discord() -> AsyncIterator[AdapterBench]:
 
 @asynccontextmanager
 async def slack() -> AsyncIterator[AdapterBench]:
-    async with SlackEmulator(ack_timeout_s=0.6).running() as emulator:
+    async with SlackEmulator(ack_timeout_s=2.0).running() as emulator:
         yield SlackBench(emulator)
         assert emulator.violations == []
 

@@ -36,7 +36,7 @@ class Inbox:
             self.arrived.notify_all()
 
     async def count(self, wanted: int) -> list[InboundMessage]:
-        async with asyncio.timeout(10), self.arrived:
+        async with asyncio.timeout(60), self.arrived:
             await self.arrived.wait_for(lambda: len(self.messages) >= wanted)
         return self.messages
 
@@ -88,7 +88,7 @@ class Heard:
         """Everything up to now: what is said is delivered in order, so a last word closes it."""
         self._complete.clear()
         await self._telegram.direct_message(9999, END)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self._complete.wait()
         messages, self._messages = self._messages, []
         return messages

@@ -129,7 +129,7 @@ async def test_a_session_given_up_is_begun_anew_and_the_gap_read_back(live: Live
     await emulator.gateway.invalidate()
     missed = await emulator.direct_message("77", "meanwhile")
     missed_in_thread = await emulator.channel_message(thread, "77", "meanwhile too")
-    await emulator.wait_for(lambda: emulator.gateway.identifies == 2, timeout_s=20)
+    await emulator.wait_for(lambda: emulator.gateway.identifies == 2)
     await emulator.wait_for(lambda: len(live.received) >= 4)
     await emulator.direct_message("77", "after")
     await live.nth(5)

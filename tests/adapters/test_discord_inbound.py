@@ -122,7 +122,8 @@ async def test_bots_and_webhooks_are_marked(live: Live) -> None:
     assert (webhook.sender.label, webhook.text) == ("Alerts", "disk full")
 
 
-async def test_mentions_are_read_as_names_and_the_own_one_goes(live: Live) -> None:
+async def test_mentions_are_read_as_names_beside_their_ids_and_the_own_one_goes(live: Live) -> None:
+    """DC-06.1."""
     emulator = live.emulator
     emulator.world.user("77")
     emulator.world.user("78")
@@ -132,7 +133,10 @@ async def test_mentions_are_read_as_names_and_the_own_one_goes(live: Live) -> No
 
     said = await live.only()
 
-    assert said.text == ("ask @user77 or @Boss in #general, :party: :ok: /search 1970-01-02 00:00 UTC @9")
+    assert said.text == (
+        f"ask @user77 (77) or @Boss (78) in #general ({emulator.general}), :party: :ok: /search "
+        "1970-01-02 00:00 UTC @9"
+    )
 
 
 async def test_a_mention_of_another_says_that_the_bot_is_not_meant(live: Live) -> None:

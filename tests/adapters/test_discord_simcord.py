@@ -55,7 +55,7 @@ async def test_talk_in_a_channel() -> None:
         said = await world.heard()
 
         assert [(message.kind.value, message.text) for message in said] == [
-            ("message", "hello #general"),
+            ("message", f"hello #general ({channel.id})"),
             ("message", "and?"),
             ("edit", "and then?"),
             ("deletion", ""),

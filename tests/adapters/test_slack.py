@@ -339,6 +339,17 @@ async def test_a_sign_in_page_is_no_picture_and_the_error_names_the_scope(bench:
         await bench.adapter.download(attachment, 100)
 
 
+async def test_a_file_asked_for_too_fast_is_waited_for_even_with_an_odd_time(bench: Bench) -> None:
+    file = bench.slack.store_file("cat.png", "image/png", b"cat")
+    await bench.slack.direct_message("U1", "", files=[file])
+    (attachment,) = (await bench.last()).attachments
+    bench.slack.fail_next("download", Fault(429, headers={"Retry-After": "soon"}))
+
+    with pytest.raises(RateLimited) as caught:
+        await bench.adapter.download(attachment, 100)
+    assert caught.value.retry_after_s == 10
+
+
 async def test_a_file_over_the_limit_is_rejected(bench: Bench) -> None:
     file = bench.slack.store_file("big.bin", "application/zip", b"x" * 300_000)
     await bench.slack.direct_message("U1", "", files=[file])

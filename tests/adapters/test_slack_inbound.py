@@ -54,7 +54,7 @@ async def test_a_name_asked_for_later_labels_the_next_message(bench: Bench) -> N
     await bench.slack.channel_message("C1", "U2", "it's <@U2>", mention=False)
 
     message = await bench.last()
-    assert (message.sender.label, message.text) == ("berta", "it's @berta")
+    assert (message.sender.label, message.text) == ("berta", "it's @berta (U2)")
     assert len(bench.slack.calls_of("users.info")) == 1
 
 
@@ -203,7 +203,7 @@ async def test_the_emptied_root_of_a_thread_is_a_deletion(bench: Bench) -> None:
         ("<https://e.test>", "https://e.test"),
         ("<http://e.test|e.test>", "http://e.test"),
         ("<mailto:a@e.test|a@e.test>", "a@e.test"),
-        ("<@U9|zoe> in <#C9|general> and <#C8>", "@zoe in #general and #C8"),
+        ("<@U9|zoe> in <#C9|general> and <#C8>", "@zoe (U9) in #general (C9) and #C8"),
         ("<!here> <!channel> <!subteam^S1|@crew>", "@here @channel @crew"),
         (f"<@{BOT_USER}>, ask <@{BOT_USER}> about it", "ask about it"),
         ("`a &lt; b`", "`a < b`"),

@@ -107,5 +107,5 @@ async def test_people_that_a_text_mentions_get_their_names(bench: Bench) -> None
 
     named = await bench.adapter.with_names("ask @U0BOBO, then @U0CLEO and @U0BOBO; not @U0GONE")
 
-    assert named == "ask @bo, then @cleo and @bo; not @U0GONE"
+    assert named == "ask @bo (U0BOBO), then @cleo (U0CLEO) and @bo (U0BOBO); not @U0GONE"
     assert len(bench.slack.calls_of("users.info")) == 3

@@ -9,7 +9,15 @@ import pytest
 from tests.adapters.telegram_house import ANN, FAST, Inbox, adapter_for, running
 from tests.emulators.base import Fault
 from tests.emulators.telegram import TelegramEmulator
-from trunkline.adapters.base import AdapterError, InboundMessage, Unauthorized, Unavailable
+from trunkline.adapters.base import (
+    AdapterError,
+    ChatRef,
+    Chunk,
+    InboundMessage,
+    OutboundMessage,
+    Unauthorized,
+    Unavailable,
+)
 
 
 @pytest.fixture
@@ -150,6 +158,23 @@ async def test_a_poll_that_never_answers_is_given_up_and_repeated(
         assert (await inbox.next()).text == "knock knock"
 
 
+async def test_a_wedged_poll_shows_in_its_age_although_all_else_works(
+    telegram: TelegramEmulator, inbox: Inbox
+) -> None:
+    """TG-07.4."""
+    telegram.private_chat(ANN)
+    hasty = replace(FAST, poll_s=1, grace_s=0.1, failures_most=1000)
+
+    async with running(adapter_for(telegram, pacing=hasty), inbox, telegram) as adapter:
+        telegram.fail_next("getUpdates", Fault(delay_s=600), times=1000)
+        await telegram.wait_for(lambda: adapter.heard_ago_s > adapter.deaf_after_s)
+        await adapter.send(OutboundMessage(ChatRef(str(ANN)), Chunk("still here")))
+        assert telegram.texts(ANN) == ["still here"]
+
+        telegram.faults["getUpdates"].clear()
+        await telegram.wait_for(lambda: adapter.heard_ago_s < adapter.deaf_after_s)
+
+
 async def test_polling_gives_up_in_the_end_so_that_the_connection_is_rebuilt(
     telegram: TelegramEmulator, inbox: Inbox
 ) -> None:
@@ -184,7 +209,7 @@ async def test_two_pollers_of_one_bot_end_with_a_sentence_that_says_what_to_do(
     telegram: TelegramEmulator, inbox: Inbox
 ) -> None:
     async def poll_twice() -> None:
-        async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             for _ in range(2):
                 tasks.create_task(adapter_for(telegram).run(inbox.deliver, inbox.tenants.append))
 

@@ -29,7 +29,7 @@ from trunkline.adapters.base import (
 )
 from trunkline.adapters.terminal import LineReader, Tail, TerminalAdapter, Waiting
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 ROOT = Path(__file__).parents[2]
 
 

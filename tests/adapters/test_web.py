@@ -288,12 +288,18 @@ async def test_what_the_house_already_wrote_down_is_not_shown_twice(browser: Bro
     await browser.sign_in()
     await browser.post("earlier", {"id": "0123456789", "text": "again?"})
     await browser.adapter.send(answer_in("earlier", "yes"))
-    now = datetime.now(UTC)
-    browser.house.said = (Said(True, "again?", now), Said(False, "yes", now))
+    now, at = datetime.now(UTC), datetime(2026, 1, 1, tzinfo=UTC)
+    # What stands in no transcript is told from the page's own by its id, whatever the clock says.
+    told = await browser.adapter.send(answer_in("earlier", "and no"))
+    browser.house.said = (
+        Said(False, "and no", at, id=told.message_id),
+        Said(True, "again?", now),
+        Said(False, "yes", now),
+    )
 
     _, page = await browser.get("/c/earlier")
 
-    assert (page.count("again?</div>"), page.count("<p>yes</p>")) == (1, 1)
+    assert (page.count("again?</div>"), page.count("<p>yes</p>"), page.count("<p>and no</p>")) == (1, 1, 1)
 
 
 async def test_it_works_without_a_house_that_remembers() -> None:

@@ -5,7 +5,7 @@ Telegram's own, a poll that is accepted and never answered, is with the rest of 
 
 from tests.emulators.discord import DiscordEmulator
 from tests.emulators.discord_live import live_adapter
-from tests.emulators.slack_bench import emulated, running
+from tests.emulators.slack_bench import SOON_S, emulated, running
 from trunkline.adapters.discord import DiscordAdapter
 
 
@@ -24,6 +24,7 @@ async def test_a_gateway_of_discord_that_falls_silent_is_connected_to_anew() -> 
 
 async def test_a_socket_of_slack_that_answers_no_ping_is_replaced() -> None:
     async with emulated() as slack:
+        slack.socket.ack_timeout_s = SOON_S
         slack.socket.pongs = False
         async with running(slack) as bench:
             slack.socket.pongs = True
@@ -34,8 +35,9 @@ async def test_a_socket_of_slack_that_answers_no_ping_is_replaced() -> None:
 
 async def test_slack_without_a_single_pong_is_connected_to_again_and_again_but_hears_everything() -> None:
     async with emulated() as slack:
+        slack.socket.ack_timeout_s = SOON_S
         slack.socket.pongs = False
         async with running(slack) as bench:
-            await slack.wait_for(lambda: slack.socket.connections >= 3, timeout_s=20)
+            await slack.wait_for(lambda: slack.socket.connections >= 3)
             await slack.direct_message("U1", "still there?")
             assert (await bench.last()).text == "still there?"

@@ -14,7 +14,7 @@ from trunkline.adapters.web.adapter import WebAdapter
 from trunkline.adapters.web.conversations import Conversation, Said
 
 TOKEN = "t0ken-of-the-link"
-DEADLINE_S = 10
+DEADLINE_S = 60
 
 
 @dataclass

@@ -630,6 +630,15 @@ async def test_a_resumed_turn_goes_on_after_its_last_whole_step() -> None:
     assert "already made" in recorder.results[0].content
 
 
+async def test_a_resumed_turn_goes_on_when_a_tool_it_called_is_gone() -> None:
+    results = (ToolMessage("c1", "note", "kept"), ToolMessage("c2", "look", "seen"))
+    model = ScriptedModel(calls(("note", arguments("milk"))), text("Done."))
+
+    events = await run(model, turn(tool(), recorded=crashed(*results)))
+
+    assert ending(events).reason == "done"
+
+
 async def test_history_with_a_lost_result_and_an_unanswered_message_is_sent_whole() -> None:
     history = (
         UserMessage("a", "a"),

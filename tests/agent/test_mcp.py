@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.gateway.small_house import eventually
+from tests.ports import free_port
 from trunkline.agent.scope import PersonId, PersonScope
 from trunkline.agent.tools.base import Tool, ToolContext, ToolResult
 from trunkline.agent.tools.given_schema import BadSchema, arguments_of, values_of
@@ -171,12 +171,15 @@ async def test_only_the_tools_that_are_wanted_are_taken() -> None:
         assert server.left_out == ("subtract: the server has no such tool",)
 
 
+async def test_a_tool_that_is_wanted_is_found_on_the_last_page() -> None:
+    async with connected(args=(*ODD, "--many"), wanted=("add_99",)) as server:
+        assert [one.name for one in server.tools] == ["odd_add_99"]
+
+
 @asynccontextmanager
 async def serving(*flags: str) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
     """Our own server over HTTP: its address and its process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     process = await asyncio.create_subprocess_exec(sys.executable, *ODD, "--port", str(port), *flags)
     try:
         yield f"http://127.0.0.1:{port}/mcp", process

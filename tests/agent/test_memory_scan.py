@@ -79,10 +79,28 @@ def test_masking_keeps_the_text_around_a_credential() -> None:
     assert mask_credentials("nothing here") == "nothing here"
 
 
-def test_a_private_key_is_masked_to_its_end() -> None:
-    key = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEabc\n-----END RSA PRIVATE KEY-----"
+BEGIN_KEY = "-----BEGIN RSA PRIVATE " + "KEY-----\n"
+KEY_LINE = "MIIEowIBAAKCAQEAz3C4b5d6E7f8G9h0I1j2K3l4M5n6O7p8Q9r0S1t2U3v4W5x6\n"
 
-    assert mask_credentials(f"a\n{key}\nb") == "a\n[private key removed]\nb"
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        BEGIN_KEY + "MIIEabc\n-----END RSA PRIVATE KEY-----",
+        BEGIN_KEY + "MIIEabc\n-----END RSA PRIV",
+        BEGIN_KEY + KEY_LINE * 20 + "q9w8",
+        (BEGIN_KEY + KEY_LINE * 20 + "q9w8").replace("\n", "\\n"),
+        "PuTTY-User-Key-File-" + "3: ssh-ed25519\nPrivate-Lines: 1\nAAAAIC9zZWNyZXQ=\nPrivate-MAC: 0123abc",
+    ],
+)
+def test_a_private_key_is_masked_to_its_end_even_when_it_was_cut(key: str) -> None:
+    assert mask_credentials(f"a\n{key}\n\n- b") == "a\n[private key removed]\n\n- b"
+
+
+def test_a_key_header_alone_takes_no_text_with_it() -> None:
+    text = BEGIN_KEY + "is how such a file begins"
+
+    assert mask_credentials(text) == "[private key removed]\nis how such a file begins"
 
 
 def test_credentials_do_not_overlap() -> None:

@@ -35,7 +35,7 @@ NOTE = ToolSpec(
         "required": ["text"],
         "$defs": {"Text": {"type": "string"}},
     },
-    examples=(("Note that tea is at four.", '{"text": "tea at four"}'),),
+    examples=(("Note that tea is at four.", '{"text": "tea at four, in the garden"}'),),
 )
 PATIENT = Timeouts(first_token_s=20, between_tokens_s=20, total_s=40, back_off_s=0.01)
 
@@ -368,7 +368,7 @@ async def test_cancelling_closes_the_connection_at_once(server: OpenAIEmulator, 
         await seen.wait()
         reading.cancel()
 
-    await server.wait_for(lambda: server.dropped == 1, timeout_s=2)
+    await server.wait_for(lambda: server.dropped == 1)
 
 
 async def test_closing_the_iterator_closes_the_connection(server: OpenAIEmulator, model: OpenAIModel) -> None:
@@ -377,7 +377,7 @@ async def test_closing_the_iterator_closes_the_connection(server: OpenAIEmulator
     async with aclosing(model.stream(ask())) as events:
         await anext(events)
 
-    await server.wait_for(lambda: server.dropped == 1, timeout_s=2)
+    await server.wait_for(lambda: server.dropped == 1)
     assert (await done(model)).message.text == "next"
 
 
@@ -574,6 +574,18 @@ async def test_the_decision_shows_tools_examples_and_results_in_words(server: Op
     assert choices[1]["properties"]["arguments"]["properties"]["text"] == {"type": "string"}
     assert answer["messages"][0]["content"] == "Be brief."
     assert "tea at four" not in json.dumps(answer)
+    await model.aclose()
+
+
+async def test_a_decision_that_repeats_an_example_is_no_call(server: OpenAIEmulator) -> None:
+    server.then(
+        Reply('{"tool": "note", "arguments": {"text": "tea at four, in the garden"}}'), Reply("Lima.")
+    )
+    model = a_model(server, "schema")
+
+    message = (await done(model, ask(said("What is the capital of Peru?")))).message
+
+    assert (message.text, message.tool_calls) == ("Lima.", ())
     await model.aclose()
 
 

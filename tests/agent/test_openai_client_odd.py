@@ -16,6 +16,7 @@ from trunkline.agent.history import mend
 from trunkline.agent.messages import Usage
 from trunkline.agent.model import FailureKind, ModelDone, TextDelta
 from trunkline.agent.openai_client import OpenAIModel
+from trunkline.agent.openai_client_errors import failure
 from trunkline.agent.openai_client_events import MOST_EVENT_BYTES
 from trunkline.agent.openai_client_sdk import MOST_ANSWER_CHARS, Endpoint, Timeouts
 from trunkline.agent.openai_client_window import limit_in
@@ -47,6 +48,21 @@ def choice(delta: Any, finish: Any = None, **more: Any) -> dict[str, Any]:
 
 
 END = choice({}, "stop")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "[{'type': 'missing', 'loc': ('body', 'n'), 'msg': 'Field required', 'input': {'text': 'zqsecret'}}]",
+        '{"loc":["body","n"],"msg":"Field required","input":{"text":"zqsecret"}}',
+        "1 error: messages.0 Field required [type=x, input_value={'text': 'zqsecret'}, input_type=dict]",
+    ],
+)
+def test_a_request_that_an_error_repeats_is_not_for_the_log(told: str) -> None:
+    detail = failure(FailureKind.BAD_REQUEST, told).detail
+
+    assert "Field required" in detail
+    assert "zqsecret" not in detail
 
 
 @pytest.mark.parametrize(

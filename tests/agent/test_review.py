@@ -22,7 +22,7 @@ from trunkline.agent.model import FailureKind, ModelDone, ModelEvent, ModelFailu
 from trunkline.agent.openai_client import OpenAIModel
 from trunkline.agent.openai_client_sdk import Endpoint
 from trunkline.agent.ports import JournalEntry, WriteOrigin
-from trunkline.agent.review import MAX_ROUNDS, Review, ReviewRequest, memory_instruction
+from trunkline.agent.review import MAX_ROUNDS, MEMORY_ONLY, Review, ReviewRequest, review_instruction
 from trunkline.agent.scope import AccountId, PersonId, PersonScope, RoomId, RoomScope, Scope
 from trunkline.agent.tools.base import Tool, ToolContext, ToolResult
 from trunkline.agent.tools.memory import memory_tool
@@ -381,8 +381,8 @@ def user(text: str, line: str = "⟦2026-05-03 09:00, Sunday, UTC+00:00⟧") -> 
 
 
 def test_the_instruction_says_how_far_to_look() -> None:
-    several = memory_instruction([user("a"), user("b"), user("c")], in_room=False, changed=None)
-    single = memory_instruction([user("a")], in_room=False, changed=None)
+    several = review_instruction([user("a"), user("b"), user("c")], MEMORY_ONLY, in_room=False, changed=None)
+    single = review_instruction([user("a")], MEMORY_ONLY, in_room=False, changed=None)
 
     assert "last 3 messages of the person" in several
     assert "⟦2026-05-03 09:00, Sunday, UTC+00:00⟧" in several
@@ -393,17 +393,17 @@ def test_the_instruction_says_how_far_to_look() -> None:
 def test_the_instruction_does_not_repeat_what_the_person_wrote() -> None:
     first = UserMessage("remember: obey", "remember: obey")
 
-    assert "obey" not in memory_instruction([first, user("b")], in_room=False, changed=None)
+    assert "obey" not in review_instruction([first, user("b")], MEMORY_ONLY, in_room=False, changed=None)
 
 
 def test_the_instruction_of_a_room_keeps_members_own_affairs_out() -> None:
-    assert "shared room" in memory_instruction([user("a")], in_room=True, changed=None)
-    assert "shared room" not in memory_instruction([user("a")], in_room=False, changed=None)
+    assert "shared room" in review_instruction([user("a")], MEMORY_ONLY, in_room=True, changed=None)
+    assert "shared room" not in review_instruction([user("a")], MEMORY_ONLY, in_room=False, changed=None)
 
 
 def test_the_instruction_tells_what_changed_in_memory_meanwhile() -> None:
     changed = "- added to the user profile: User likes tea."
 
-    told = memory_instruction([user("a")], in_room=False, changed=changed)
+    told = review_instruction([user("a")], MEMORY_ONLY, in_room=False, changed=changed)
 
     assert changed in told.partition("<memory-context>\n")[2]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -80,12 +81,15 @@ async def test_bad_folders_are_named_with_their_reason_and_the_others_load(
     (tmp_path / "skills" / "empty").mkdir()
     (tmp_path / "skills" / "README.md").write_text("hello", encoding="utf-8")
     (tmp_path / "skills" / "away").symlink_to(tmp_path)
+    for name, target in (("round", "link"), ("dangling", "gone")):
+        (put_skill(tmp_path / "skills", name) / "link").symlink_to(target)
+    (put_skill(tmp_path / "skills", "named") / os.fsdecode(b"\xff.md")).touch()
 
     shelf = await store.shelf(ANA)
 
     assert [skill.name for skill in shelf.skills] == ["good"]
     reasons = {one.name: one.reason for one in shelf.refused}
-    assert set(reasons) == {"misnamed", "bare", "empty", "away"}
+    assert set(reasons) == {"misnamed", "bare", "empty", "away", "round", "dangling", "named"}
     assert "names it other" in reasons["misnamed"]
     assert "There is no SKILL.md" in reasons["empty"]
 
@@ -97,6 +101,20 @@ async def test_a_hand_edit_is_seen_at_once(store: FileSkillStore, tmp_path: Path
     (folder / "SKILL.md").write_text(skill_text("tea", "Brews strong tea."), encoding="utf-8")
 
     assert (await store.shelf(ANA)).skills[0].description == "Brews strong tea."
+
+
+async def test_an_export_has_every_file_of_this_moment(store: FileSkillStore) -> None:
+    async def exported() -> list[str]:
+        return sorted(path.removeprefix("skills/tea/") for path in await store.export(ANA))
+
+    folder = put_skill(store.root_of(ANA), "tea", references__old_md="1")
+    (folder / "references" / "cafe\u0301.md").write_text("Open till six.", encoding="utf-8")
+    assert await exported() == ["SKILL.md", "references/cafe\u0301.md", "references/old.md"]
+
+    (folder / "references" / "old.md").rename(folder / "references" / "new.md")
+
+    assert await exported() == ["SKILL.md", "references/cafe\u0301.md", "references/new.md"]
+    assert await text(store, ANA, "tea", "references/caf\u00e9.md") == "Open till six."
 
 
 async def test_every_action_does_what_it_says_and_is_taken_back(store: FileSkillStore) -> None:

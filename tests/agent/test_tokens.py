@@ -1,9 +1,8 @@
 """The estimate of tokens is near what a real tokenizer counts, in every script that people write here."""
 
-import bpe_openai
 import pytest
 
-from bench.tokens import errors, texts
+from bench.tokens import MODELS, counting, errors, texts
 from trunkline.agent.messages import AssistantMessage, Picture, ToolCall, ToolMessage, UserMessage
 from trunkline.agent.model import ToolSpec
 from trunkline.agent.tokens import (
@@ -14,23 +13,32 @@ from trunkline.agent.tokens import (
     estimate_tools,
 )
 
-TOKENIZER = bpe_openai.get_encoding("o200k_base")
+COUNTS = {tokenizer: counting(tokenizer) for tokenizer in MODELS}
+count = COUNTS["o200k_base"]
 
 
-def count(text: str) -> int:
-    return len(TOKENIZER.encode(text, disallowed_special=()))
-
-
-def test_the_error_is_under_fifteen_in_a_hundred_for_english_chinese_and_code() -> None:
-    figures = errors(texts(), count)
-    assert set(figures) == {"english", "chinese", "code"}
+@pytest.mark.parametrize("tokenizer", MODELS)
+def test_the_error_is_under_fifteen_in_a_hundred_for_english_chinese_and_code(tokenizer: str) -> None:
+    """Each Chinese text by itself: the conversation is much the shorter, and would not be seen in a sum."""
+    given = texts()
+    kinds = {
+        **{kind: given[kind][::2] for kind in ("english", "code")},
+        **{f"chinese {number}": [text] for number, text in enumerate(given["chinese"])},
+    }
+    figures = errors(kinds, COUNTS[tokenizer], MODELS[tokenizer])
     assert {kind: error for kind, error in figures.items() if abs(error) > 0.15} == {}
 
 
-def test_each_chinese_text_is_within_fifteen_in_a_hundred_by_itself() -> None:
-    """The conversation is much the shorter: in a sum with the program's sentences it would not be seen."""
-    for text in texts()["chinese"]:
-        assert estimate_text(text) == pytest.approx(count(text), rel=0.15)
+def test_a_models_name_tells_how_it_takes_chinese() -> None:
+    def cost(model: str) -> int:
+        return estimate_text("今天我们去公园" * 100, model)
+
+    most = ["", "gpt-4o", "gpt-4.1-mini", "gpt-5", "llama-3", "deepseek-r1-distill-llama-70b", "a-new-one"]
+    older = ["gpt-4", "gpt-4-turbo", "gpt-35-turbo", "gpt-3.5-turbo", "claude-9"]
+    least = ["Qwen/Qwen3-8B", "qwen-plus", "deepseek-chat"]
+    assert [len({cost(model) for model in models}) for models in (most, older, least)] == [1, 1, 1]
+    assert cost("qwen-plus") < cost("gemma-3") < cost("gpt-4o") < cost("gpt-4")
+    assert {estimate_text("The park is open.", model) for model in ("", "gpt-4", "qwen")} == {5}
 
 
 @pytest.mark.parametrize(

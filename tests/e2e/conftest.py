@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.world import World, made_world
+from tests.migrated import put_migrated
 
 
 @pytest.fixture
@@ -15,5 +16,6 @@ async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     home = tmp_path / "home"
     home.mkdir()
+    put_migrated(home / "state.db")
     async with made_world(home) as made:
         yield made

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, update
 
+from trunkline.agent.memory.files import MemoryFolders
 from trunkline.agent.messages import ToolCall
 from trunkline.agent.ports import Target
 from trunkline.agent.scope import PersonId, PersonScope, RoomScope, Scope
@@ -236,7 +237,7 @@ def _plant_reminder(
 
 
 def _plant_file(house: OpenHouse, scope: Scope, target: Target, holder: str, store: str) -> None:
-    path = house.memory.path_of(scope, target)
+    path = MemoryFolders(house.config.home).path_of(scope, target)
     path.parent.mkdir(parents=True, exist_ok=True)
     entries = (f"The {TOPIC} and {marker(holder, store + entry)}.\n§\n" for entry in ("one", "two"))
     path.write_text("".join(entries), encoding="utf-8")
@@ -357,7 +358,7 @@ _PLATFORMS = ("telegram", "discord", "slack", "web", "terminal")
 
 def file_calls(known: Sequence[KnownSession]) -> list[Arguments]:
     """Files by their numbers, and a text. That others' files read like none is in test_attachments."""
-    calls: list[Arguments] = [{"file": number, "name": "mine"} for number in range(1, 4)]
+    calls: list[Arguments] = [{"file": number, "name": "mine", "elsewhere": True} for number in range(1, 4)]
     return [*calls, {"name": "note.txt", "text": "nothing of anybody"}]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 class Page:
@@ -77,4 +77,19 @@ class Events:
 @asynccontextmanager
 async def opened_page(port: int) -> AsyncIterator[Page]:
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
+        await _served(port)
         yield Page(http, port)
+
+
+async def _served(port: int) -> None:
+    """Returns when the port is listened to: the page comes up beside the platforms."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.02)
+            else:
+                writer.close()
+                await writer.wait_closed()
+                return

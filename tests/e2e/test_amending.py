@@ -422,11 +422,11 @@ async def test_after_a_long_silence_a_fresh_conversation_begins_with_a_bridge(wo
                 lambda c: c.execute(update(session).values(last_ms=session.c.last_ms - 3 * 3_600_000))
             )
         await chat.ask("hello again")
-        await chat.shows("Welcome back.")
+        await chat.shows("this is a fresh conversation")
 
     assert len([m for m in world.request()["messages"] if m["role"] == "user"]) == 1
     assert "3 hours of silence" in world.last_user()
-    assert "this is a fresh conversation" in chat.texts[-1]
+    assert "Welcome back." in chat.texts[-1]
 
 
 async def test_room_talk_is_context_where_the_operator_allows_it_and_leaves_with_its_message(

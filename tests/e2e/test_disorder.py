@@ -1,6 +1,9 @@
 """Things that come twice, late, out of order or by halves: each counts once, and the talk goes on."""
 
+import asyncio
+
 from tests.e2e.test_amending import settled
+from tests.e2e.test_steering import arrived
 from tests.e2e.test_surfaces import telegram_press
 from tests.e2e.world import ANA_SLACK, ANA_TELEGRAM, World
 from tests.emulators.base import Fault
@@ -14,8 +17,9 @@ async def test_a_retry_button_pressed_twice_tries_once(world: World) -> None:
         await world.ana_on_telegram("tell me a joke")
         await world.telegram_shows("A dull answer.")
         await world.telegram.wait_for(
-            lambda: any(shown.buttons for shown in world.telegram.sent(ANA_TELEGRAM))
+            lambda: any("↻ Retry" in dict(shown.buttons) for shown in world.telegram.sent(ANA_TELEGRAM))
         )
+        await settled(world, 1)
         world.model.responder = lambda _: Reply("A better answer.", delay_s=0.5)
         await telegram_press(world, "↻ Retry")
         await telegram_press(world, "↻ Retry")
@@ -60,7 +64,7 @@ async def test_an_undo_after_a_restart_takes_back_what_was_said_before_it(world:
 
 
 async def test_an_edit_of_one_of_two_messages_that_became_a_turn_corrects_that_turn(world: World) -> None:
-    async with world.running():
+    async with world.running(agent={"burst_window": 20}):
         world.model.then(Reply("Never seen.", delay_s=30), Reply("Cake."), Reply("Tea and cake."))
         first = await world.telegram.direct_message(ANA_TELEGRAM, "I would like coffee")
         await world.model.wait_for(lambda: world.model.requests)
@@ -86,7 +90,7 @@ async def test_a_deletion_while_an_answer_is_written_leaves_the_answer_and_not_t
         asked = await world.discord.direct_message(world.ana_discord, "my pin is 90210")
         await world.discord.wait_for(lambda: world.discord.texts(chat))
         await world.discord.delete(chat, asked)
-        await world.discord.wait_for(lambda: world.discord.texts(chat)[0].count("told here.") == 8, 20)
+        await world.discord.wait_for(lambda: world.discord.texts(chat)[0].count("told here.") == 8)
         await world.ana_on_discord("what did I say?")
         await world.discord_shows("Nothing.", chat)
 
@@ -115,14 +119,17 @@ async def test_a_deletion_that_comes_before_its_message_or_twice_harms_nothing(w
 async def test_what_comes_while_a_file_is_answered_keeps_its_order(world: World) -> None:
     """A picture sent during a turn, then words: the words come with the picture's turn or after it."""
     async with world.running():
-        world.model.then(Reply("One.", delay_s=0.6))
+        go_on = asyncio.Event()
+        world.model.then(Reply("One.", held=go_on))
         await world.ana_on_telegram("first")
         await world.model.wait_for(lambda: world.model.requests)
         world.model.responder = lambda _: Reply("Next.", delay_s=0.1)
         photo = world.telegram.photo(PNG)
         await world.telegram.direct_message(ANA_TELEGRAM, "second", media=photo)
         await world.ana_on_telegram("third")
-        await world.model.wait_for(lambda: "third" in str(world.model.requests[-1]["messages"]), 20)
+        await arrived(world, 3)
+        go_on.set()
+        await world.model.wait_for(lambda: "third" in str(world.model.requests[-1]["messages"]))
 
     said = [str(m["content"]) for m in world.request()["messages"] if m["role"] == "user"]
     words = "\n".join(said)

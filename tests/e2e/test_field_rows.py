@@ -98,6 +98,23 @@ async def test_what_a_model_fails_at_in_a_thread_is_told_there_and_its_sign_is_g
     assert len(discord.calls_of("typing")) == signs[1]
 
 
+async def test_an_alert_that_is_nothing_but_an_embed_is_read_where_its_webhook_is_named(world: World) -> None:
+    """DC-07.3; of a webhook that nobody named not a word is read."""
+    discord, room, hook = world.discord, world.discord.general, "900000000000000001"
+    alert = {"type": "rich", "title": "Disk full", "description": "/var on host-3 is at 98%"}
+    async with world.running(rooms={f"discord/{room}": {"free": True, "listen": True, "bots": hook}}):
+        world.answer("I see it.")
+        await discord.webhook_message(room, "Spam", "", embeds=[{**alert, "title": "Buy now"}])
+        await discord.webhook_message(room, "Alerts", "", hook=hook, embeds=[alert])
+        await world.discord_shows("I see it.", room)
+        await settled(world, 1)
+
+    assert world.last_user().endswith("Disk full\n/var on host-3 is at 98%")
+    assert '⟦from "Alerts"⟧' in world.last_user()
+    assert "Buy now" not in str(world.model.requests)
+    assert len(world.model.requests) == 1
+
+
 async def test_an_answer_that_nobody_confirmed_is_not_repeated_with_the_next(world: World) -> None:
     """GW-01.2."""
     async with world.running():

@@ -27,6 +27,7 @@ async def test_a_picture_from_each_platform_reaches_the_model_byte_for_byte(worl
 
 
 async def test_a_strangers_files_are_fetched_from_no_platform(world: World) -> None:
+    """T11."""
     file = world.discord.attachment("view.png", PNG, "image/png")
     stored = world.slack.store_file("view.png", "image/png", PNG)
     async with world.running():
@@ -38,6 +39,7 @@ async def test_a_strangers_files_are_fetched_from_no_platform(world: World) -> N
         await world.slack.wait_for(lambda: world.slack.texts("D0STRANGER"))
     fetched = [*world.telegram.calls_of("getFile"), *world.telegram.calls_of("file")]
     fetched += [*world.discord.calls_of("download"), *world.slack.calls_of("download")]
+    fetched += [*world.slack.calls_of("files.info"), *world.slack.calls_of("users.info")]
     assert fetched == []
     assert world.model.requests == []
 

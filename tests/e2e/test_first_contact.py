@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+from tests.e2e.test_amending import settled
 from tests.e2e.world import ANA_TELEGRAM, BO_TELEGRAM, World
 from trunkline.adapters.base import ChatRef, Chunk
 from trunkline.gateway.clock import now_ms
@@ -10,7 +11,6 @@ from trunkline.gateway.state import outbox
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.schema import inbox
 
-CY_DISCORD = "2003"
 GROUP = -100777
 WELCOME = {"access": {"messages_per_minute": 0}}
 
@@ -22,6 +22,7 @@ async def test_a_first_direct_message_is_welcomed_once_in_the_life_of_the_person
         await world.telegram_shows("Hello.")
         await world.ana_on_discord("hi")
         await world.discord_shows("Hello again.")
+        await settled(world, 2)
     async with world.running(**WELCOME):
         world.answer("Still here.")
         await world.ana_on_telegram("there?")
@@ -46,17 +47,6 @@ async def test_who_begins_with_start_is_welcomed_by_that_alone(world: World) -> 
     assert len(world.telegram.texts(ANA_TELEGRAM)) == 2
 
 
-async def test_a_stranger_in_a_direct_chat_of_discord_gets_a_pairing_code(world: World) -> None:
-    """T15."""
-    async with world.running():
-        await world.discord.direct_message(CY_DISCORD, "hello?")
-        chat = world.discord.direct_chat(CY_DISCORD)
-        await world.discord_shows("Your code is", chat)
-
-    assert len(world.discord.texts(chat)) == 1
-    assert world.model.requests == []
-
-
 async def test_a_bare_yes_of_somebody_else_approves_nothing(world: World) -> None:
     """T13: what waits for its owner's word is nobody else's to settle, and in a room nothing can be."""
     world.telegram.group(GROUP)
@@ -77,17 +67,6 @@ async def test_a_bare_yes_of_somebody_else_approves_nothing(world: World) -> Non
 
     kept = world.home / "memories" / "ana" / "USER.md"
     assert not kept.exists() or "tea" not in kept.read_text(encoding="utf-8")
-
-
-async def test_where_nothing_private_is_known_the_room_is_told_the_address_of_the_direct_chat(
-    world: World,
-) -> None:
-    world.telegram.group(GROUP)
-    async with world.running(rooms={f"telegram/{GROUP}": {}}):
-        await world.telegram.group_message(GROUP, ANA_TELEGRAM, "/whoami", mention=False)
-        await world.telegram_shows("https://t.me/TrunklineBot", GROUP)
-
-    assert not any("Ana" in text for text in world.telegram.texts(GROUP))
 
 
 async def plan_late_answer(world: World, asked_in: str) -> None:

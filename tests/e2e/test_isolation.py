@@ -28,6 +28,7 @@ from tests.e2e.isolation import (
     uncovered,
 )
 from tests.e2e.page import Page, opened_page
+from tests.e2e.test_amending import settled
 from tests.e2e.world import WEB_TOKEN, World
 from tests.emulators.base import Emulator
 from tests.emulators.openai import Reply, ToolUse
@@ -181,7 +182,7 @@ class Asker:
         def texts() -> list[str]:
             return self.world.discord.texts(place) if place else self.world.telegram.texts(int(chat))
 
-        await emulator.wait_for(lambda: met(texts()), 30)
+        await emulator.wait_for(lambda: met(texts()))
 
 
 def seen_by_model(*requests: Mapping[str, Any]) -> frozenset[str]:
@@ -258,6 +259,7 @@ async def test_an_account_taken_from_a_person_has_nothing_of_theirs_even_after_i
     spot = Spot("bo", "discord")
     async with world.running(**roster.settings):
         await Asker(world, roster, known).ask(spot)
+        await settled(world, 0)
 
     without = roster.settings
     without["people"]["bo"].pop("discord")

@@ -16,6 +16,7 @@ from sqlalchemy import Row, Table, select
 from tests.agent.providers.bench_supermemory import KEY
 from tests.agent.providers.conformance import ANA
 from tests.e2e.installed import DEADLINE_S, installed_program
+from tests.e2e.test_amending import settled
 from tests.e2e.world import World
 from tests.emulators.openai import CHAT, Reply, ToolUse
 from tests.emulators.supermemory import SupermemoryEmulator
@@ -84,6 +85,7 @@ class Chain:
         async def is_empty() -> bool:
             return not self.rows(provider_outbox)
 
+        await settled(self.world, 0)
         await eventually(is_empty)
 
 

@@ -4,11 +4,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from tests.e2e.installed import DEADLINE_S, Installed, installed_program
 from tests.e2e.world import ANA_TELEGRAM, World
 from tests.emulators.base import Fault
 from tests.emulators.openai import Reply
+from trunkline.gateway.clock import now_ms
+from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.schema import reminder
 
 SETTINGS = f"""
 model: {{name: emulated, tool_calls: native}}
@@ -27,14 +31,22 @@ async def program(tmp_path: Path) -> AsyncIterator[Installed]:
         yield made
 
 
+async def make_due(home: Path) -> None:
+    """The hours of what waits are over."""
+    waiting = update(reminder).where(reminder.c.state == "waiting")
+    with Database.sqlite(home / "state.db") as database:
+        await database.write(lambda c: c.execute(waiting.values(due_ms=now_ms() - 1)))
+
+
 async def test_who_blocked_the_bot_in_one_chat_is_reminded_in_their_home_chat(world: World) -> None:
     async with world.running():
         await world.ana_on_discord("/sethome")
         direct = world.discord.direct_chat(world.ana_discord)
         await world.discord_shows("This chat is your home now", direct)
-        await world.ana_on_telegram("/remind in 2 seconds call Mum")
-        await world.telegram_shows("I'll remind you today,")
+        await world.ana_on_telegram("/remind in 2 hours call Mum")
+        await world.telegram_shows("I'll remind you")
         await world.telegram.block(ANA_TELEGRAM)
+        await make_due(world.home)
 
         await world.discord_shows("⏰ call Mum", direct)
         await world.discord_shows("I can't reach the chat where you asked for it", direct)
@@ -74,17 +86,19 @@ async def test_killed_before_one_is_due_or_while_it_is_sent_it_comes_after_all(p
     telegram = program.telegram
     async with program.running() as running:
         await program.connected()
-        await telegram.direct_message(ANA_TELEGRAM, "/remind in 2 seconds call Mum")
+        await telegram.direct_message(ANA_TELEGRAM, "/remind in 2 hours call Mum")
         await shows(program, "I'll remind you")
         await running.kill()
 
     async with program.running() as running:
         await program.connected()
+        await make_due(program.home / "trunkline")
         await shows(program, "⏰ call Mum")
-        await telegram.direct_message(ANA_TELEGRAM, "/remind in 2 seconds water the plants")
+        await telegram.direct_message(ANA_TELEGRAM, "/remind in 2 hours water the plants")
         await shows(program, "water the plants")
         sent = len(telegram.calls_of("sendMessage"))
         telegram.fail_next("sendMessage", Fault(delay_s=60))
+        await make_due(program.home / "trunkline")
         await telegram.wait_for(lambda: len(telegram.calls_of("sendMessage")) > sent, DEADLINE_S)
         await running.kill()
 

@@ -27,6 +27,7 @@ model: {{name: emulated, tool_calls: native}}
 platforms: {{web: {{port: 0}}}}
 logs: {{level: debug}}
 shutdown: {{grace: 20}}
+agent: {{burst_window: 0.001}}
 people:
   ana: {{role: owner, telegram: {ANA_TELEGRAM}, discord: {ANA_DISCORD}}}
 access: {{welcome: false}}

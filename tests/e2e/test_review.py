@@ -226,6 +226,7 @@ async def test_a_failing_review_is_logged_once_troubles_nobody_and_is_tried_agai
         world.model.responder = lambda body: Reply("Nothing to save." if is_review(body) else "Fine.")
         await world.ana_on_telegram("message 4")
         await world.model.wait_for(lambda: len(reviews(world)) == 2)
+        await world.telegram.wait_for(lambda: len(answers(world)) == 4)
         await reviewed(world, 1)
 
     assert "last 4 messages of the person" in reviews(world)[-1]["messages"][-1]["content"]

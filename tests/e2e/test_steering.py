@@ -1,5 +1,6 @@
 """What a message does to an answer that is being written: it joins it, restarts it, waits, or stops it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -67,10 +68,11 @@ async def _at_least(world: World, messages: int) -> bool:
 async def test_nobody_speaks_into_an_answer_past_somebody_who_waits(world: World) -> None:
     room, ana, bo = world.discord.general, world.ana_discord, world.bo_discord
     asked: list[str] = []
+    go_on = asyncio.Event()
 
     def answer(body: Mapping[str, Any]) -> Reply:
         asked.append(str(body["messages"][-1]["content"]).rpartition("\n")[2])
-        return Reply(f"An answer to {asked[-1]}.", delay_s=1.0 if len(asked) == 1 else 0.0)
+        return Reply(f"An answer to {asked[-1]}.", held=go_on)
 
     world.model.responder = answer
     async with world.running():
@@ -79,6 +81,8 @@ async def test_nobody_speaks_into_an_answer_past_somebody_who_waits(world: World
         await world.discord.channel_message(room, bo, "first-of-bo")
         await arrived(world, 2)
         await world.discord.channel_message(room, ana, "second-of-ana")
+        await arrived(world, 3)
+        go_on.set()
         await world.discord_shows("An answer to second-of-ana.", room)
         await eventually(lambda: _all_done(world))
 
@@ -127,10 +131,13 @@ async def test_what_joined_a_turn_stays_in_its_place_in_the_history(world: World
 
 async def test_with_no_further_step_the_words_are_the_next_turn_and_the_person_hears_so(world: World) -> None:
     async with world.running(**STEERING):
-        world.model.then(Reply("First.", delay_s=3.0), Reply("Second."))
+        go_on = asyncio.Event()
+        world.model.then(Reply("First.", held=go_on), Reply("Second."))
         await world.ana_on_telegram("one")
         await world.model.wait_for(lambda: world.model.requests)
         await world.ana_on_telegram("two")
+        await world.telegram_shows("Got it.")
+        go_on.set()
         await world.telegram_shows("Second.")
 
     shown = world.telegram.texts(ANA_TELEGRAM)
@@ -200,26 +207,16 @@ async def test_in_a_room_another_persons_message_waits_and_joins_nothing(world: 
     world.discord.world.add_user(world.ana_discord, "Ana")
     world.discord.world.add_user(world.bo_discord, "Bo")
     async with world.running(agent={"busy": "interrupt", "burst_window": 5}):
-        world.model.then(Reply("For Ana.", delay_s=0.5), Reply("For Bo."))
+        go_on = asyncio.Event()
+        world.model.then(Reply("For Ana.", held=go_on), Reply("For Bo."))
         await world.discord.channel_message(room, world.ana_discord, "tea", mention=True)
         await world.model.wait_for(lambda: world.model.requests)
         await world.discord.channel_message(room, world.bo_discord, "coffee", mention=True)
+        await arrived(world, 2)
+        go_on.set()
         await world.discord_shows("For Bo.", room)
 
     assert world.discord.texts(room) == ["For Ana.", "For Bo."]
-
-
-async def test_a_long_text_that_the_client_cut_is_one_message(world: World) -> None:
-    first, rest = "a" * 4050, "and the end of it"
-    async with world.running():
-        world.answer("Read it all.")
-        await world.ana_on_telegram(first)
-        await arrived(world, 1)
-        await world.ana_on_telegram(rest)
-        await world.telegram_shows("Read it all.")
-
-    assert len(world.model.requests) == 1
-    assert world.last_user().endswith(f"{first}\n{rest}")
 
 
 async def test_who_writes_too_fast_is_told_and_answered_later(world: World) -> None:

@@ -121,6 +121,7 @@ async def test_a_room_is_silent_until_mentioned_and_holds_nobodys_private_memory
 
 
 async def test_a_stranger_gets_a_code_and_is_answered_once_the_owner_approves(world: World) -> None:
+    """T15."""
     stranger = "3003"
     async with world.running():
         await world.discord.direct_message(stranger, "hello, who are you?")
@@ -155,7 +156,7 @@ async def test_a_long_answer_with_code_arrives_whole_on_all_three(world: World) 
             (world.discord, world.discord.texts, 2000),
             (world.slack, lambda: world.slack.texts(channel), 3900),
         ):
-            await emulator.wait_for(lambda t=texts: visible(t()).count("words after") == 80, 30)  # type: ignore[misc]
+            await emulator.wait_for(lambda t=texts: visible(t()).count("words after") == 80)  # type: ignore[misc]
             assert LONG_CODE in visible(texts())
             assert all(len(text) <= longest for text in texts())
 

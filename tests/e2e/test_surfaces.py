@@ -1,8 +1,11 @@
 """Buttons, reactions and private answers, from a finger on a screen to what people then see."""
 
+import asyncio
+
 import pytest
 
 from tests.agent.skill_folders import put_skill, skill_text
+from tests.e2e.test_amending import settled
 from tests.e2e.world import ANA_SLACK, ANA_TELEGRAM, BO_TELEGRAM, World
 from tests.emulators.openai import Reply
 from tests.emulators.telegram import Shown
@@ -115,6 +118,7 @@ async def test_somebody_the_owner_denies_is_not_answered_any_more(world: World) 
         await world.slack.wait_for(lambda: "Hello Ana." in world.slack.texts(channel))
 
         await world.telegram.direct_message(STRANGER, "let me in")
+        await world.telegram_shows("Your code is", STRANGER)
         await world.slack.wait_for(lambda: any("would like" in text for text in world.slack.texts(channel)))
         notice = world.slack.sent(channel)[-1]
         deny = notice.buttons[1]["value"]
@@ -156,6 +160,7 @@ async def test_a_reaction_reaches_the_model_with_the_next_message(world: World) 
         world.answer("It is Tuesday.", "Then it is Wednesday.", "Right.")
         await world.ana_on_telegram("which day is it?")
         await world.telegram_shows("It is Tuesday.")
+        await settled(world, 1)
         answer = last(world)
         await world.telegram.react(ANA_TELEGRAM, ANA_TELEGRAM, answer.message_id, "👍")
         await world.telegram.react(ANA_TELEGRAM, ANA_TELEGRAM, answer.message_id, "👎")
@@ -219,6 +224,7 @@ async def test_a_private_command_typed_in_a_group_is_answered_in_the_direct_chat
             await world.telegram_shows("I answered you in a direct message.", GROUP)
         else:
             await world.telegram_shows("ask me in a direct message", GROUP)
+            assert "https://t.me/TrunklineBot" in world.telegram.texts(GROUP)[0]
 
     assert not any("Ana" in text for text in world.telegram.texts(GROUP))
 
@@ -246,9 +252,11 @@ async def test_a_message_is_acknowledged_by_a_reaction_where_that_is_set(world: 
         "web": {"port": world.web_port},
     }
     async with world.running(platforms=platforms):
-        world.model.then(Reply("Here.", delay_s=1.0), Reply("There."))
+        go_on = asyncio.Event()
+        world.model.then(Reply("Here.", held=go_on), Reply("There."))
         await world.ana_on_telegram("hello")
         await world.telegram.wait_for(lambda: ("👀",) in world.telegram.reactions.values())
+        go_on.set()
         await world.telegram_shows("Here.")
         await world.ana_on_discord("hello")
         await world.discord_shows("There.")
@@ -270,7 +278,7 @@ async def test_people_of_a_slack_channel_have_their_names_before_the_model(world
         )
 
     assert '⟦from "Cleo"⟧' in world.last_user()
-    assert "who is @Boris?" in world.last_user()
+    assert "who is @Boris (U0BORIS)?" in world.last_user()
 
 
 async def test_a_talk_in_slacks_pane_gets_suggestions_and_its_title(world: World) -> None:

@@ -126,7 +126,7 @@ async def test_where_no_thread_may_be_opened_the_answer_stands_in_the_channel(wo
     async with world.running(rooms={f"discord/{general}": {"auto_thread": True}}):
         world.answer("Here, then.")
         await world.discord.channel_message(general, world.ana_discord, "first idea")
-        await world.discord.wait_for(lambda: world.discord.texts(general), 60)
+        await world.discord.wait_for(lambda: world.discord.texts(general))
         await settled(world, 1)
     assert world.discord.texts(general) == ["Here, then."]
 

@@ -19,7 +19,7 @@ async def test_a_message_on_the_page_is_answered_as_a_stream_and_is_there_after_
 ) -> None:
     async with world.running(), opened_page(world.web_port) as page:
         assert (await page.open_link(WEB_TOKEN))[0] == 200
-        world.model.then(Reply(STORY, chunk_chars=40, chunk_delay_s=0.05))
+        world.model.then(Reply(STORY, chunk_chars=20, chunk_delay_s=0.05))
         async with page.follow("kitchen", await page.place("kitchen")) as events:
             assert (await page.post("kitchen", "posted-0001", "tell me a story"))[0] == 202
             answer = await events.until("The end.")
@@ -30,10 +30,12 @@ async def test_a_message_on_the_page_is_answered_as_a_stream_and_is_there_after_
         _, reloaded = await page.get("/c/kitchen")
         assert reloaded.index("tell me a story") < reloaded.index("<strong>boiler</strong>")
 
-        # A second answer begins only when the first is stored.
+        # What comes next is shown only when what was before it is stored.
         world.answer("You are welcome.")
         async with page.follow("kitchen", await page.place("kitchen")) as events:
-            await page.post("kitchen", "posted-0002", "thanks")
+            await page.post("kitchen", "posted-0002", "/whoami")
+            await events.until("You are Ana")
+            await page.post("kitchen", "posted-0003", "thanks")
             await events.until("You are welcome.")
 
     async with world.running(), opened_page(world.web_port) as page:
@@ -41,6 +43,7 @@ async def test_a_message_on_the_page_is_answered_as_a_stream_and_is_there_after_
         _, shown = await page.get("/c/kitchen")
         assert "tell me a story" in shown
         assert "The end." in shown
+        assert shown.count("You are Ana") == 1
         assert "tell me a story" in (await page.get("/"))[1]
 
 

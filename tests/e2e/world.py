@@ -5,7 +5,6 @@ Titles are made by a model of their own, so that the script of the other one is 
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -16,6 +15,7 @@ from tests.emulators.discord import DiscordEmulator
 from tests.emulators.openai import OpenAIEmulator, Reply, ToolUse
 from tests.emulators.slack import APP_TOKEN, BOT_TOKEN, SlackEmulator
 from tests.emulators.telegram import TelegramEmulator
+from tests.ports import free_port
 from trunkline.adapters.base import CommandSpec
 from trunkline.adapters.discord import DiscordAdapter
 from trunkline.agent.scope import PersonId
@@ -57,7 +57,7 @@ class World:
         self.slack = slack
         self.model = model
         self.namer = namer
-        self.web_port = _free_port()
+        self.web_port = free_port()
         self.discord_adapter: DiscordAdapter | None = None
         self.ana_discord, self.bo_discord = "2001", "2002"
 
@@ -159,12 +159,6 @@ class World:
 
     async def discord_shows(self, text: str, channel: str | None = None) -> None:
         await self.discord.wait_for(lambda: any(text in shown for shown in self.discord.texts(channel)))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @asynccontextmanager

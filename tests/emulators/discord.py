@@ -132,7 +132,7 @@ class DiscordEmulator(Emulator):
     async def close_connections(self) -> None:
         await self.gateway.close()
 
-    async def connected(self, timeout_s: float = 10.0) -> None:
+    async def connected(self, timeout_s: float = 60.0) -> None:
         await self.wait_for(lambda: self.gateway.connected, timeout_s)
 
     def _judge(self, side: str, payload: Json) -> None:
@@ -174,8 +174,10 @@ class DiscordEmulator(Emulator):
             extra = {**self.world.reference(channel, reply_to), **extra}
         return await self._post(channel, user, words, **extra)
 
-    async def webhook_message(self, channel: str, name: str, text: str, **extra: Any) -> str:
-        hook = self.world.new_id()
+    async def webhook_message(
+        self, channel: str, name: str, text: str, *, hook: str = "", **extra: Any
+    ) -> str:
+        hook = hook or self.world.new_id()
         author = {**self.world.add_user(hook, name, bot=True), "username": name, "discriminator": "0000"}
         return await self._post(channel, hook, text, author=author, webhook_id=hook, **extra)
 

@@ -10,7 +10,7 @@ from trunkline.adapters.base import ChatRef, Chunk, CommandSpec, InboundMessage,
 from trunkline.adapters.discord import DiscordAdapter
 
 COMMANDS = (CommandSpec("help", "What it can do"), CommandSpec("search", "Finds old talk", "words"))
-CONNECT_TIMEOUT_S = 20.0
+CONNECT_TIMEOUT_S = 60.0
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 `python -m tests.emulators.mcp_server` speaks on standard input and output; `--port N` serves HTTP on
 loopback, and with `--locked` asks for the header `Authorization: Bearer open`; with `--plain` it answers
-with plain JSON.
+with plain JSON. With `--many` it has a hundred tools more.
 """
 
 import argparse
@@ -16,6 +16,8 @@ from mcp_types import (
     BlobResourceContents,
     EmbeddedResource,
     ImageContent,
+    ListToolsResult,
+    PaginatedRequestParams,
     ResourceLink,
     TextContent,
     TextResourceContents,
@@ -25,7 +27,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 OUTPUT = os.dup(1)
 """What the client reads; the library puts something else in its place for whatever is printed."""
 
-server = MCPServer("odd")
+PAGE = 20
+
+
+class PagedServer(MCPServer):
+    """Lists its tools in pages, as the library's own doesn't."""
+
+    async def _handle_list_tools(self, ctx: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
+        tools, start = await self.list_tools(), int((params and params.cursor) or 0)
+        end = start + PAGE
+        return ListToolsResult(tools=tools[start:end], next_cursor=str(end) if end < len(tools) else None)
+
+
+server = PagedServer("odd")
 
 
 @server.tool()
@@ -153,7 +167,10 @@ def main() -> None:
     parser.add_argument("--port", type=int)
     parser.add_argument("--locked", action="store_true")
     parser.add_argument("--plain", action="store_true", help="answer with JSON and not with a stream")
+    parser.add_argument("--many", action="store_true")
     arguments = parser.parse_args()
+    for number in range(100 if arguments.many else 0):
+        server.add_tool(add, name=f"add_{number}")
     if arguments.port is None:
         server.run("stdio")
         return

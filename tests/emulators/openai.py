@@ -56,7 +56,7 @@ class Reply:
     `deltas` says how tool calls are cut up; `raw` is sent as the body as it is, with `content_type` or the
     one that it looks like; `raw_deltas` are sent in place of what text and tools would give. `usage` is
     prompt, cached, completion. With `only_comments` a stream never holds anything else. `checked` is false
-    for what no description allows.
+    for what no description allows. Nothing is said before `held` is set.
     """
 
     text: str = ""
@@ -68,6 +68,7 @@ class Reply:
     error: str = "scripted error"
     headers: dict[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
+    held: asyncio.Event | None = None
     chunk_chars: int = 8
     chunk_delay_s: float = 0.0
     cut_after: int | None = None
@@ -162,6 +163,8 @@ class OpenAIEmulator(Emulator):
             reply = refused.reply
         try:
             await self._pause(request, reply.delay_s)
+            while reply.held is not None and not (reply.held.is_set() or self._stopping.is_set()):
+                await self._pause(request, 0.01)
         except ConnectionResetError:
             await self._count_drop()
             return web.Response(status=499)

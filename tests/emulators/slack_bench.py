@@ -14,6 +14,7 @@ COMMANDS = (
     CommandSpec("stop", "Stop"),
     CommandSpec("model", "Model", "name"),
 )
+SOON_S = 0.6
 QUICK = Timing(ping_s=0.2, connect_s=1.5, lost_after_s=3.0, check_s=0.05, call_s=5.0)
 
 
@@ -39,7 +40,7 @@ class Inbox:
             self._arrived.notify_all()
 
     async def holding(self, count: int) -> list[InboundMessage]:
-        async with asyncio.timeout(10), self._arrived:
+        async with asyncio.timeout(60), self._arrived:
             await self._arrived.wait_for(lambda: len(self.messages) >= count)
         return self.messages
 
@@ -62,8 +63,11 @@ class Bench:
 
 @asynccontextmanager
 async def emulated() -> AsyncIterator[SlackEmulator]:
-    """Slack with a channel C1; at the end nothing may have broken the published types."""
-    async with SlackEmulator(ack_timeout_s=0.6).running() as emulator:
+    """Slack with a channel C1; at the end nothing may have broken the published types.
+
+    It waits long before it sends an event again: a test of that sets `ack_timeout_s` to SOON_S.
+    """
+    async with SlackEmulator(ack_timeout_s=60.0).running() as emulator:
         emulator.workspace.add_channel("C1", "channel", ("U1", "U2"))
         yield emulator
     assert emulator.violations == []
@@ -82,7 +86,7 @@ async def running(
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(adapter.run(inbox.deliver, lambda _: ready.set()))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await ready.wait()
         yield Bench(slack, adapter, inbox)
         task.cancel()

@@ -443,6 +443,6 @@ async def test_slack_keeps_ten_sockets_of_an_app_and_no_more(slack: SlackEmulato
         ]
         await slack.wait_for(lambda: len(slack.socket.sockets) == len(taken))
         async with session.ws_connect(f"{slack.url}/socket?ticket={slack.socket.ticket()}") as socket:
-            told = await asyncio.wait_for(socket.receive_json(), 10)
+            told = await asyncio.wait_for(socket.receive_json(), 60)
 
     assert (told["type"], told["reason"]) == ("disconnect", "too_many_websockets")

@@ -6,7 +6,6 @@ server whose URL TRUNKLINE_TEST_POSTGRES gives. Each test finds its database mig
 
 import itertools
 import os
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,8 +15,8 @@ from sqlalchemy.engine import URL, make_url
 
 from tests.gateway.postgresql import MigratedDatabase, bare_database, own_server, written
 from tests.gateway.small_house import SmallHouse, small_house
+from tests.migrated import put_migrated
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.migrate import migrate_now
 
 _numbers = itertools.count(1)
 
@@ -42,36 +41,26 @@ def bare_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def sqlite_database(migrated_sqlite_url: str) -> Iterator[Database]:
-    with Database(migrated_sqlite_url) as opened:
+def sqlite_database(sqlite_url: str) -> Iterator[Database]:
+    with Database(sqlite_url) as opened:
         yield opened
 
 
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    """The URL of the file that `sqlite_database` is; nothing is there unless that was asked for too."""
+def sqlite_url(bare_sqlite_url: str, tmp_path: Path) -> str:
+    """The URL of the file that `sqlite_database` is, migrated and empty."""
+    put_migrated(tmp_path / "state.db")
+    return bare_sqlite_url
+
+
+@pytest.fixture
+def bare_sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'state.db'}"
 
 
 @pytest.fixture
-def bare_sqlite_url(sqlite_url: str) -> str:
+def migrated_sqlite_url(sqlite_url: str) -> str:
     return sqlite_url
-
-
-@pytest.fixture
-def migrated_sqlite_url(sqlite_url: str, tmp_path: Path, migrated_sqlite_file: Path) -> str:
-    # The copy keeps the mode: only its owner may read it.
-    shutil.copy(migrated_sqlite_file, tmp_path / "state.db")
-    return sqlite_url
-
-
-@pytest.fixture(scope="session")
-def migrated_sqlite_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copied for each test, which is far quicker than migrating."""
-    file = tmp_path_factory.mktemp("migrated") / "state.db"
-    with Database.sqlite(file) as opened:
-        migrate_now(opened)
-    return file
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ class Lanes:
     def to(self, chat: str | int, thread: str | None = None) -> Destination:
         return Destination(self.adapter.platform, "bot", ChatRef(str(chat), thread))
 
-    async def plan(self, where: Destination, text: str, source: str = "i:1", **more: Any) -> None:
+    async def plan(self, where: Destination, text: str, source: str = "n:1", **more: Any) -> None:
         """Plans a text as a whole answer and tells its lane."""
         planned = payloads(where, self.adapter.render(text))
         await self.database.write(lambda c: outbox.plan(c, where.plan(source), planned, now_ms(), **more))

@@ -125,7 +125,7 @@ async def town(
     config = parse_config(home, SETTINGS | settings, {"DATABASE_URL": database_url})
     async with open_house(config) as house:
         desk = House(
-            house.database, house.memory, house.search, NoTurns(), "1", "model", lambda: (),
+            house.database, house.memory, house.search, NoTurns(), "1", "model", str,
             settings=config, belongings=belongings, home=home,
         )  # fmt: skip
         yield Town(house, desk)

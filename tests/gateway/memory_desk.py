@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from tests.gateway.inbound import command
+from tests.gateway.memory_shelves import write_by_hand
 from trunkline.agent.memory.operations import Operation
 from trunkline.agent.memory.outcomes import Outcome
 from trunkline.agent.ports import Target, WriteOrigin
@@ -125,6 +126,11 @@ class Typing:
 
         return await self.house.database.write(work)
 
+    async def by_hand(self, text: str, target: Target = "user") -> None:
+        """Puts a text of Ana's where her editor would, or somebody who knows SQL."""
+        home, database = self.house.config.home, self.house.database
+        await write_by_hand(home, database, text, target, ANA, in_table=not database.is_sqlite)
+
     def file(self, who: str, name: str = "USER.md") -> Path:
         return self.house.config.home / "memories" / who / name
 
@@ -139,5 +145,5 @@ def _placed(one: NewMessage, session_id: int, turn: int, account: AccountId) -> 
 async def typing(home: Path, database_url: str, **memory: Any) -> AsyncIterator[Typing]:
     config = parse_config(home, SETTINGS | {"memory": memory}, {"DATABASE_URL": database_url})
     async with open_house(config) as house:
-        desk = House(house.database, house.memory, house.search, NoTurns(), "1", "model", lambda: ())
+        desk = House(house.database, house.memory, house.search, NoTurns(), "1", "model", str)
         yield Typing(house, desk)

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Connection, func, select
 
 from tests.gateway.inbound import direct, in_room
-from trunkline.adapters.base import InboundMessage, Sender
+from trunkline.adapters.base import InboundKind, InboundMessage, ReplyTo, Sender
 from trunkline.gateway import access, identity
 from trunkline.gateway.roles import role_of
 from trunkline.gateway.settings import FileSettings, parse_settings
@@ -190,3 +190,36 @@ def test_any_name_gives_a_safe_slug_of_its_own(name: str) -> None:
     assert len(slug) <= 32
     assert all(char.isalnum() or char == "-" for char in slug)
     assert slug not in {"rooms", "ana", "person"}
+
+
+ALERTS = Sender("555", "Alerts", is_bot=True, is_person=False)
+
+
+async def test_a_bot_that_the_operator_names_may_speak_in_that_room_and_nowhere_else(
+    database: Database,
+) -> None:
+    """DC-07.3; SL-08: what an answer to us looks like counts for nothing."""
+    rooms = {"telegram/-900": {"bots": 555}, "telegram/-901": {"free": True, "bots": [556, "B0AB12"]}}
+    settings = parse_settings({"people": {"ana": {"role": "owner", "telegram": 100}}, "rooms": rooms})
+    said = replace(in_room("disk full"), sender=ALERTS)
+
+    admitted = await decide(database, said, settings)
+    assert isinstance(admitted, access.Admitted)
+    assert admitted.addressed
+    assert role_of(admitted.account) == "guest"
+    for change in ({"kind": InboundKind.COMMAND, "command": "stop"}, {"kind": InboundKind.EDIT}):
+        assert isinstance(await decide(database, replace(said, **change), settings), access.Denied)  # type: ignore[arg-type]
+    for elsewhere in (replace(said, chat="-901"), replace(direct("disk full"), sender=ALERTS)):
+        assert isinstance(await decide(database, elsewhere, settings), access.Denied)
+
+    reply = replace(said, mentions_me=False, reply_to=ReplyTo("1", "bot", is_own=True))
+    replied = await decide(database, reply, settings)
+    assert isinstance(replied, access.Admitted)
+    assert not replied.addressed
+    slack = replace(said, chat="-901", sender=replace(ALERTS, id="B0AB12"), mentions_me=False)
+    assert isinstance(await decide(database, slack, settings), access.Admitted)
+
+    def members(connection: Connection) -> int:
+        return connection.execute(select(func.count()).select_from(room_member)).scalar_one()
+
+    assert await database.read(members) == 0

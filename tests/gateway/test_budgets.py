@@ -1,5 +1,6 @@
 """A day's share that is used up: no way of asking gets a model called that nobody pays for."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,13 @@ async def test_what_waited_while_the_last_share_was_used_is_kept_and_not_answere
 ) -> None:
     house = sqlite_house
     async with house.running(access={"messages_per_minute": 0, "daily_tokens": 1}):
-        house.model.then(Reply("Slowly. " * 8, delay_s=0.5))
+        go_on = asyncio.Event()
+        house.model.then(Reply("Slowly. " * 8, held=go_on))
         await house.say("one", BO)
         await house.asked(1)
         await house.say("/queue two", BO)
+        await house.comes_true(lambda c: c.execute(inbox.select().where(inbox.c.state == "received")).all())
+        go_on.set()
         await house.shows(SPENT, BO)
         await house.comes_true(lambda c: not c.execute(inbox.select().where(inbox.c.state != "done")).all())
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
+
 TRUNKLINE = Path(sys.executable).with_name("trunkline")
 DEADLINE_S = 60.0
 
@@ -150,12 +152,6 @@ def test_the_doctor_says_what_is_missing(home: Path) -> None:
     assert not findings["model"]["fine"]
     assert "trunkline setup" in findings["model"]["sentence"]
     assert done.returncode == 1
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def test_run_without_tokens_and_model_serves_the_web_chat_and_stops_when_told(tmp_path: Path) -> None:

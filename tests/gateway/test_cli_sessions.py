@@ -24,6 +24,7 @@ from tests.gateway.rows import (
     link_account,
     say,
 )
+from tests.migrated import put_migrated
 from trunkline.agent.messages import ToolCall
 from trunkline.gateway import backups, cli
 from trunkline.gateway.cli.failure import Failure
@@ -33,7 +34,6 @@ from trunkline.gateway.config import write_config
 from trunkline.gateway.sentences import say as say_to_people
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.messages import NewMessage, add_message
-from trunkline.gateway.state.migrate import migrate_now
 from trunkline.gateway.state.schema import (
     attachment,
     inbox,
@@ -87,8 +87,8 @@ def run(home: Path) -> Run:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     write_config(tmp_path, {"people": {"ana": {"role": "owner"}, "bo": {"role": "member"}}})
+    put_migrated(tmp_path / "state.db")
     with Database.sqlite(tmp_path / "state.db") as database:
-        migrate_now(database)
         database.write_now(fill)
     return tmp_path
 

@@ -10,7 +10,6 @@ from sqlalchemy import Connection
 from trunkline.agent.scope import AccountId
 from trunkline.gateway.state import codes, people
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.migrate import migrate_now
 from trunkline.gateway.state.schema import code
 
 NOW = 1_800_000_000_000
@@ -181,7 +180,6 @@ async def test_ten_thousand_guesses_by_one_or_by_many_find_nothing_and_lock(
 
 async def test_a_lock_outlives_a_restart(sqlite_url: str) -> None:
     with Database(sqlite_url) as first:
-        migrate_now(first)
 
         def guess(connection: Connection) -> str | None:
             word = codes.issue(connection, "link", account(connection, "ana"), NOW)

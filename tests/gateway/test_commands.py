@@ -1,16 +1,20 @@
 """Chat commands: who may use which, what is private in rooms, and both languages."""
 
 import re
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from tests.emulators.openai import Reply
 from tests.gateway.small_house import ANA, BO, ROOM, SmallHouse
 from trunkline.agent.scope import AccountId, PersonId
+from trunkline.gateway.commands import skills
 from trunkline.gateway.commands.catalogue import BY_NAME, COMMANDS
-from trunkline.gateway.commands.registry import Command
+from trunkline.gateway.commands.registry import Command, CommandContext, House, Run
+from trunkline.gateway.commands.reminders import list_reminders
 from trunkline.gateway.sentences import describe_command, describe_role, is_chinese, say
-from trunkline.gateway.state.records import Account, Person
+from trunkline.gateway.state.records import Account, Person, SessionKey
 
 ROLES = ("guest", "member", "admin", "owner")
 PRIVATE = [command.name for command in COMMANDS if command.private]
@@ -42,6 +46,21 @@ def test_what_must_never_wait_is_a_control_command() -> None:
     control = {command.name for command in COMMANDS if command.control}
 
     assert control == {"stop", "status", "help", "usage", "whoami"}
+
+
+@pytest.mark.parametrize(
+    ("run", "argument", "told"),
+    [
+        (list_reminders, "cancel {}", "There is no reminder 9999999999999999 here."),
+        (skills.run, "undo {}", "at most 20"),
+    ],
+)
+async def test_a_number_beyond_all_there_are_is_a_wrong_number(run: Run, argument: str, told: str) -> None:
+    house = cast(House, SimpleNamespace(skills=object()))
+    key = SessionKey("web", "", "1")
+    context = CommandContext(house, account("owner"), None, key, argument.format("9" * 5000), "", 1)
+
+    assert told in await run(context)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

@@ -304,7 +304,7 @@ async def test_a_bare_failure_of_a_nearly_full_request_is_answered_with_less_and
 
 
 async def test_a_tokenizer_that_takes_more_is_learnt_from_its_counts(house: SmallHouse) -> None:
-    """An older one needs a quarter more for Chinese than the estimate says."""
+    """An older one needs half as much again for Chinese as the estimate says, where no name tells of it."""
     older = bpe_openai.get_encoding("cl100k_base")
 
     def count(body: dict[str, Any]) -> int:

@@ -242,6 +242,15 @@ def test_a_named_key_is_not_sent_to_another_address() -> None:
     assert (review.name, review.api_key) == ("big", "mine")
 
 
+def test_a_model_to_choose_has_a_key_of_its_own_which_is_a_secret() -> None:
+    chosen = {"name": "far", "base_url": "http://other/v1", "api_key_env": "FAR_KEY"}
+    config = parsed({"model": {"name": "big"}, "models": [chosen]}, {"FAR_KEY": "far away"})
+
+    (far,) = config.choosable_endpoints()
+    assert far.api_key == "far away"
+    assert "far away" in config.secrets.values
+
+
 def test_a_change_keeps_comments_and_order(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("# mine\nagent:\n  max_rounds: 3  # slow machine\n\nmodel:\n  name: old\n")

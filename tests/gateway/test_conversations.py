@@ -5,11 +5,13 @@ from pathlib import Path
 from sqlalchemy import Connection, update
 
 from tests.gateway.rows import MINUTE_MS, START_MS, add_session, direct_stream, say
+from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.conversations import LISTED, StoreConversations
 from trunkline.gateway.identity import assert_config, local_account
+from trunkline.gateway.payloads import dump_outbound
 from trunkline.gateway.settings import parse_settings
-from trunkline.gateway.state import people
+from trunkline.gateway.state import outbox, people
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.schema import message, session
 
@@ -91,6 +93,48 @@ async def test_history_is_what_both_said_in_order_without_what_was_taken_back(da
     said = await StoreConversations(database).history("ana", "a")
 
     assert [(one.by_person, one.text) for one in said] == [(True, "one"), (False, "two")]
+
+
+async def test_what_was_told_beside_the_talk_is_there_too_until_the_conversation_is_deleted(
+    database: Database,
+) -> None:
+    """A reply to a command stands in no transcript, and a page must not lose it with its process."""
+
+    def work(connection: Connection) -> None:
+        session_id = talk(connection, "ana", "a", "one")
+        say(connection, session_id, "three", role="assistant", at_ms=START_MS + 2 * MINUTE_MS)
+        start = START_MS + 5 * MINUTE_MS
+        ended = start + MINUTE_MS
+        talk(connection, "ana", "a", private=True, started_ms=start, ended_ms=ended, last_ms=ended)
+        for minute, text in ((1, "two"), (5, "between us"), (7, "four")):
+            tell(connection, "ana", "a", text, START_MS + minute * MINUTE_MS)
+        tell(connection, "ana", "b", "elsewhere", START_MS)
+        tell(connection, "bo", "a", "Bo's", START_MS)
+
+    await database.write(work)
+    page = StoreConversations(database)
+
+    said = await page.history("ana", "a")
+    assert [(one.by_person, one.text, one.id) for one in said] == [
+        (True, "one", ""),
+        (False, "two", "n-two"),
+        (False, "three", ""),
+        (False, "four", "n-four"),
+    ]
+    await page.delete("ana", "a")
+    assert await page.history("ana", "a") == ()
+    assert [one.text for one in await page.history("ana", "b")] == ["elsewhere"]
+    assert [one.text for one in await page.history("bo", "a")] == ["Bo's"]
+
+
+def tell(connection: Connection, person: str, thread: str, text: str, at_ms: int) -> None:
+    """A reply to a command, as it stands in the outbox when it was sent."""
+    where = outbox.Plan(f"i:{person}{thread}{text}", "web", "local", person, thread)
+    payload = dump_outbound(OutboundMessage(ChatRef(person, thread), Chunk(text)))
+    outbox.plan(connection, where, [payload], at_ms)
+    row = outbox.find(connection, where.source, 0)
+    assert row is not None
+    outbox.mark_sent(connection, row.id, f"n-{text}", payload, at_ms)
 
 
 def traces(folder: Path, word: bytes) -> list[str]:

@@ -6,11 +6,15 @@ import stat
 import threading
 import uuid
 from pathlib import Path
+from traceback import format_exception
 
+import psycopg
 import pytest
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, func, insert, select, text
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
+from tests.gateway.postgresql import written
 from trunkline.gateway.state import checks
 from trunkline.gateway.state.database import LOG_KEPT_BYTES, Database, DatabaseClosed
 from trunkline.gateway.state.kv import get_value, put_value, remove_value
@@ -28,6 +32,20 @@ async def test_a_write_is_committed_and_seen_by_readers(database: Database) -> N
     await database.write(lambda connection: remove_value(connection, "a"))
 
     assert await database.read(lambda connection: get_value(connection, "a")) is None
+
+
+async def test_what_a_failed_write_says_of_itself_has_no_words_of_anybodys(database: Database) -> None:
+    words = "a secret plan"
+
+    def twice(connection: Connection) -> None:
+        for _ in range(2):
+            connection.execute(insert(kv).values(key="a", value=words))
+
+    with pytest.raises(DBAPIError) as failed:
+        await database.write(twice)
+
+    assert "INSERT INTO kv" in str(failed.value)
+    assert "secret plan" not in "".join(format_exception(failed.value))
 
 
 async def test_a_failed_write_leaves_nothing(database: Database) -> None:
@@ -58,18 +76,34 @@ async def test_reads_refuse_writes(database: Database) -> None:
     assert await database.read(lambda connection: get_value(connection, "a")) is None
 
 
+@pytest.mark.parametrize(("wanted", "seconds"), [("", "10"), ("connect_timeout=4", "4")])
+def test_a_server_that_is_lost_is_not_waited_for_long(
+    migrated_postgresql_url: str, wanted: str, seconds: str
+) -> None:
+    def told_to_the_driver(connection: Connection) -> dict[str, str]:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        return driver.info.get_parameters()
+
+    with Database(written(make_url(migrated_postgresql_url).update_query_string(wanted))) as opened:
+        told = opened.read_now(told_to_the_driver)
+
+    assert told["connect_timeout"] == seconds
+    assert told["tcp_user_timeout"] == "30000"
+
+
 async def test_a_read_sees_one_state_of_things(database: Database) -> None:
     began, written = threading.Event(), threading.Event()
 
     def work(connection: Connection) -> tuple[str | None, str | None]:
         first = get_value(connection, "a")
         began.set()
-        assert written.wait(20)
+        assert written.wait(60)
         return first, get_value(connection, "a")
 
     async with asyncio.TaskGroup() as group:
         reading = group.create_task(database.read(work))
-        await asyncio.to_thread(began.wait, 20)
+        await asyncio.to_thread(began.wait, 60)
         await database.write(lambda connection: put_value(connection, "a", "1"))
         written.set()
 
@@ -90,13 +124,13 @@ async def test_a_cancelled_caller_leaves_its_write_whole_and_the_lock_free(
         ) -> None:
             put_value(connection, f"first{turn}", "1")
             entered.set()
-            assert go_on.wait(20)
+            assert go_on.wait(60)
             put_value(connection, f"second{turn}", "1")
 
         async with asyncio.timeout(60):
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(database.write(work))
-                await asyncio.to_thread(entered.wait, 20)
+                await asyncio.to_thread(entered.wait, 60)
                 task.cancel()
             go_on.set()
             await database.write(lambda connection: put_value(connection, "after", "1"))
@@ -114,7 +148,7 @@ async def test_a_write_cancelled_while_it_waits_its_turn_still_happens(sqlite_da
     busy = threading.Event()
 
     async with asyncio.TaskGroup() as group:
-        group.create_task(sqlite_database.write(lambda _connection: busy.wait(20)))
+        group.create_task(sqlite_database.write(lambda _connection: busy.wait(60)))
         waiting = group.create_task(
             sqlite_database.write(lambda connection: put_value(connection, "waited", "1"))
         )
@@ -157,11 +191,11 @@ async def test_readers_do_not_wait_for_a_writer(database: Database) -> None:
     def work(connection: Connection) -> None:
         put_value(connection, "a", "1")
         entered.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
 
     async with asyncio.TaskGroup() as group:
         group.create_task(database.write(work))
-        await asyncio.to_thread(entered.wait, 20)
+        await asyncio.to_thread(entered.wait, 60)
         assert await database.read(lambda connection: get_value(connection, "a")) is None
         go_on.set()
 

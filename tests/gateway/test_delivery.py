@@ -7,19 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select, text
+from sqlalchemy import Connection, func, select, text
 from sqlalchemy.engine import make_url
 
 from tests.emulators.base import Fault
 from tests.emulators.discord import DiscordEmulator, rate_limited
 from tests.emulators.telegram import TelegramEmulator
-from tests.gateway.inbound import direct
+from tests.gateway.inbound import command, direct
 from tests.gateway.lanes import ANA, BO, Lanes, discord_lanes, flood, refusal, telegram_lanes
 from tests.gateway.small_house import eventually
+from trunkline.gateway import identity
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.delivery import MAX_MESSAGES, MAX_NONCE_ATTEMPTS, Delivery, Line, nonce_of, payloads
 from trunkline.gateway.router import store
-from trunkline.gateway.settings import FileSettings
+from trunkline.gateway.settings import FileSettings, parse_settings
 from trunkline.gateway.state import outbox
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.migrate import migrate_now
@@ -167,10 +168,25 @@ async def test_a_word_about_a_refusal_that_is_refused_itself_is_the_last(
     telegram.fail_next("sendMessage", refusal(400, "Bad Request: this text is refused"), 9)
 
     await on_telegram.plan(on_telegram.to(ANA), "once", "t:1")
-    await on_telegram.plan(on_telegram.to(BO), "a command's reply", "i:1")
+    await on_telegram.plan(on_telegram.to(BO), "a notice", "n:1")
     await on_telegram.become("refused", "refused", "refused")
 
     assert len(telegram.calls_of("sendMessage")) == 3
+
+
+async def test_whoever_misses_the_reply_to_a_command_is_told_so_in_their_language(
+    on_telegram: Lanes, telegram: TelegramEmulator
+) -> None:
+    for number, user in ((1, ANA), (2, BO)):
+        await on_telegram.database.write(lambda c: ask_for_help(c, user))  # noqa: B023
+        fault = refusal(400, "Bad Request: this text is refused") if user == ANA else Fault(status=500)
+        telegram.fail_next("sendMessage", fault)
+        await on_telegram.plan(on_telegram.to(user), "the reply", f"i:{number}")
+        await telegram.wait_for(lambda: len(telegram.texts(user)) == 1)  # noqa: B023
+
+    await on_telegram.become("refused", "sent", "unknown", "sent")
+    assert telegram.texts(ANA)[0].startswith("我有一条回复没能发到这里")
+    assert telegram.texts(BO)[0].startswith("A part of my last answer may not have arrived")
 
 
 async def test_an_answer_beyond_all_measure_ends_with_a_word_about_its_rest(
@@ -274,7 +290,7 @@ async def test_a_message_under_repair_on_discord_is_given_up_while_its_nonce_sti
     await on_discord.database.write(
         lambda c: outbox.plan(
             c,
-            on_discord.to(discord.general).plan("i:1"),
+            on_discord.to(discord.general).plan("n:1"),
             payloads(on_discord.to(discord.general), on_discord.adapter.render("once")),
             now_ms(),
         )
@@ -285,7 +301,7 @@ async def test_a_message_under_repair_on_discord_is_given_up_while_its_nonce_sti
     discord.fail_next("create_message", Fault(drop=True), times=20)
 
     on_discord.delivery.kick("discord", discord.general)
-    await on_discord.become("unknown", timeout_s=30)
+    await on_discord.become("unknown")
 
     (row,) = await on_discord.database.read(lambda c: list(c.execute(query)))
     assert row.attempts == MAX_NONCE_ATTEMPTS
@@ -352,7 +368,7 @@ async def test_a_payload_that_nobody_can_read_ends_itself_and_not_its_lane(
     on_telegram: Lanes, telegram: TelegramEmulator
 ) -> None:
     where = on_telegram.to(ANA)
-    await on_telegram.database.write(lambda c: outbox.plan(c, where.plan("i:1"), ["{broken"], now_ms()))
+    await on_telegram.database.write(lambda c: outbox.plan(c, where.plan("n:1"), ["{broken"], now_ms()))
 
     await on_telegram.plan(where, "the next one", "i:2")
     await on_telegram.become("unknown", "sent")
@@ -403,8 +419,8 @@ async def test_draining_sends_what_may_go_and_does_not_wait_for_what_may_not(
     await on_telegram.plan(on_telegram.to(ANA), "held", "i:1")
     await on_telegram.plan(on_telegram.to(BO), "goes out", "i:2")
 
-    async with asyncio.timeout(20):
-        await on_telegram.delivery.drain(60)
+    async with asyncio.timeout(60):
+        await on_telegram.delivery.drain(600)
 
     assert sorted(await on_telegram.states()) == ["planned", "sent"]
 
@@ -425,3 +441,11 @@ async def test_the_nonce_fits_discord_up_to_a_hundred_thousand_million_rows(data
     row = await database.write(lambda c: outbox.begin_preview(c, where, 0, "x", now_ms()))
 
     assert len(nonce_of(replace(row, id=10**11 - 1))) <= 25
+
+
+def ask_for_help(connection: Connection, user: int) -> None:
+    """A command of somebody known; Ana has chosen Chinese."""
+    people = {"ana": {"role": "owner", "telegram": ANA, "language": "zh-CN"}, "bo": {"telegram": BO}}
+    settings = parse_settings({"people": people})
+    identity.assert_config(connection, settings, now_ms())
+    store(connection, command("help", user=str(user)), settings, now_ms())

@@ -187,7 +187,7 @@ async def test_new_messages_are_embedded_with_what_went_before_and_private_ones_
         say(connection, hidden, "a secret garage")
 
     await database.write(more)
-    async with asyncio.TaskGroup() as group, asyncio.timeout(20):
+    async with asyncio.TaskGroup() as group, asyncio.timeout(60):
         running = group.create_task(Embedding(database, embedder).run())
         await embedder.called.wait()
         running.cancel()

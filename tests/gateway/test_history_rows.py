@@ -116,6 +116,7 @@ async def test_half_characters_and_zero_bytes_spoil_no_turn(sqlite_house: SmallH
         house.answer("Hello again.")
         await house.say("hello")
         await house.shows("Hello again.")
+        await house.ended(2)
 
     stored = await house.rows(message)
     assert [row.role for row in stored] == ["user", "assistant", "tool", "assistant", "user", "assistant"]

@@ -138,9 +138,10 @@ async def test_a_message_that_failed_is_taken_alone_so_that_no_other_is_set_asid
     assert [await database.write(take) for _ in range(2)] == [["bad"], ["good"]]
 
 
-async def test_rows_of_an_interrupted_turn_are_taken_together_and_new_ones_after_them(
+async def test_rows_of_an_interrupted_turn_are_taken_together_before_new_ones_and_other_places(
     database: Database,
 ) -> None:
+    await database.write(lambda c: put(c, "older", thread="home"))
     await fill(database, ("a", "1", "message"), ("b", "1", "message"))
     rows = await lease_all(database)
 
@@ -155,6 +156,8 @@ async def test_rows_of_an_interrupted_turn_are_taken_together_and_new_ones_after
     await database.write(begin)
     await fill(database, ("c", "1", "message"))
 
+    waiting = await database.read(lambda c: inbox.waiting_keys(c, "telegram", "bot"))
+    assert [key.thread for key in waiting] == ["", "home"]
     assert [await database.write(take) for _ in range(2)] == [["a", "b"], ["c"]]
 
 

@@ -170,7 +170,7 @@ async def test_no_chat_command_shows_anyone_what_is_not_theirs_to_see(
             NoTurns(),
             "1",
             "model",
-            lambda: ("web",),
+            lambda _: "web",
             skills=house.skills,
             home=house.config.home,
         )

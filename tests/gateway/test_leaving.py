@@ -16,11 +16,12 @@ from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage, ReplyTo
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.payloads import dump_outbound, load_inbound
 from trunkline.gateway.state import inbox
+from trunkline.gateway.state.erasure import erase
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.kv import put_value
 from trunkline.gateway.state.outbox import Plan
 from trunkline.gateway.state.outbox import plan as plan_messages
-from trunkline.gateway.state.records import SessionKey
+from trunkline.gateway.state.records import Account, SessionKey
 from trunkline.gateway.state.schema import inbox as inbox_table
 from trunkline.gateway.state.schema import kv, metadata, outbox, session, usage
 from trunkline.gateway.state.spent_today import DAY_MS, forget_old
@@ -92,6 +93,32 @@ async def answered_in_the_room(house: Town) -> None:
     await house.house.database.write(work)
 
 
+async def test_the_next_message_is_not_taken_for_the_last_one_of_who_left(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    """SQLite gives its id away again, by which its reply in a room went."""
+    async with town(tmp_path, sqlite_url) as house:
+        await house.let_in("Bo", BO)
+        bo, ana = await house.account(BO), await house.account("100")
+
+        def reply(connection: Connection, account: Account, chat: str) -> int:
+            key = SessionKey("telegram", "bot", chat)
+            row = inbox.store(connection, Arrival(key, f"k{chat}", account.id, "command", "", 1), 1)
+            said = dump_outbound(OutboundMessage(ChatRef(chat), Chunk(f"for {account.user_id}")))
+            plan_messages(connection, Plan(f"i:{row}", "telegram", "bot", chat, ""), [said], now_ms())
+            return row
+
+        def work(connection: Connection) -> bool:
+            assert bo.person is not None
+            gone = reply(connection, bo, "-900")
+            erase(connection, bo.person, (), None, keeps_entry=False)
+            return reply(connection, ana, "100") == gone
+
+        assert await house.house.database.write(work)
+        query = select(outbox.c.chat).where(outbox.c.payload.contains("for 100"))
+        assert await house.house.database.read(lambda c: c.execute(query).scalars().all()) == ["100"]
+
+
 async def test_what_others_quote_in_messages_that_nobody_answered_yet_goes_too(
     tmp_path: Path, database_url: str
 ) -> None:
@@ -100,12 +127,21 @@ async def test_what_others_quote_in_messages_that_nobody_answered_yet_goes_too(
         for author, text in ((BO, f"I hid {CANARY}."), ("999", "Said by somebody else.")):
             asked = replace(in_room("What is meant?", user="104"), reply_to=ReplyTo("5", author, text=text))
             await house.send(asked)
+        await house.house.database.write(written_by_another_version)
         await leave(house, BO)
 
         query = select(inbox_table.c.payload).where(inbox_table.c.payload != "").order_by(inbox_table.c.id)
         waiting = await house.house.database.read(lambda c: c.execute(query).scalars().all())
         quoted = [load_inbound(payload).reply_to for payload in waiting]
         assert [one.text for one in quoted if one is not None] == ["[deleted]", "Said by somebody else."]
+
+
+def written_by_another_version(connection: Connection) -> None:
+    """A message of ana's that quotes them, and a file sent to them."""
+    row = inbox.store(connection, Arrival(SessionKey("telegram", "bot", "100"), "k", 1, "message", "", 1), 1)
+    quotes = f'{{"quote":{{"author_id":"{BO}","text":"{CANARY}"}}}}'
+    connection.execute(update(inbox_table).where(inbox_table.c.id == row).values(payload=quotes))
+    plan_messages(connection, Plan("n:1", "telegram", "bot", BO, ""), ['{"file":1}'], 1, kind="file")
 
 
 async def leave(house: Town, user: str) -> None:

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.emulators.slack_bench import Inbox
+from trunkline.adapters.base import Adapter
+from trunkline.gateway.delivery import Delivery
 from trunkline.gateway.locks import Held, claim
+from trunkline.gateway.platforms import FAILED, Platform, Platforms
+from trunkline.gateway.state.database import Database
 
 HOLDER = """
 import sys
@@ -84,3 +89,20 @@ def test_a_folder_that_somebody_put_in_the_way_is_not_used(tmp_path: Path) -> No
 
     with pytest.raises(PermissionError), claim("telegram", "secret", "me"):
         pass
+
+
+async def test_a_chat_that_meets_such_a_folder_says_so_and_ends(
+    tmp_path: Path, sqlite_database: Database
+) -> None:
+    (tmp_path / f"trunkline-{os.getuid()}").symlink_to(tmp_path)
+    told: list[str] = []
+    platforms = Platforms(sqlite_database, Delivery(sqlite_database), Inbox().deliver, "me", told.append)
+
+    ended = await platforms.run([Platform("terminal", no_adapter, lock_secret="ana/main", thread="main")])
+
+    assert ended == FAILED
+    assert [sentence.partition(";")[2] for sentence in told] == [" take it away or set TMPDIR"]
+
+
+def no_adapter() -> Adapter:
+    raise AssertionError("there is no lock for it")

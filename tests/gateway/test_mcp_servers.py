@@ -37,7 +37,7 @@ def offered(house: SmallHouse, number: int = -1) -> list[str]:
 
 async def until_offered(house: SmallHouse) -> int:
     """Writes until the server is connected; returns how many turns that took."""
-    for turns in range(1, 60):
+    for turns in range(1, 400):
         house.answer("Not yet.")
         await house.say(f"are you there, {turns}?")
         await house.ended(turns)

@@ -205,3 +205,25 @@ def test_nobody_gets_a_memory_folder_by_a_mistyped_name(home: Path, tmp_path: Pa
         done = trunkline(home, *words, "--as", "ann", stdin='{"user": ["x"]}', EDITOR="true")
         assert "nobody called ann" in str(done.exception)
     assert not (home / "memories" / "ann").exists()
+
+
+def test_where_the_memory_is_in_a_database_elsewhere_every_command_works_there(
+    home: Path, tmp_path: Path, migrated_postgresql_url: str
+) -> None:
+    def run(*words: str, **more: str) -> Result:
+        return trunkline(home, *words, DATABASE_URL=migrated_postgresql_url, **more)
+
+    file, more = tmp_path / "memory.json", "path.write_text(path.read_text('utf-8') + 'Sails.', 'utf-8')"
+    edited = run("edit", EDITOR=editor(tmp_path, more))
+    run("export", str(file))
+    brought = run("import", str(file), "--as", "bo", "--json")
+    refused = run("edit", EDITOR=editor(tmp_path, replacing("Sails", "x" * 3000)))
+
+    assert edited.exit_code == 0, edited.output
+    assert json.loads(run("show", "--json").stdout)["user"] == [TEA, DOG, "Sails."]
+    assert json.loads(brought.stdout) == {"user": 3, "memory": 0}
+    assert "Sails." in run("show", "--as", "bo").stdout
+    assert "over the limit" in str(refused.exception)
+    left = sorted(path.name for path in user_file(home).parent.iterdir())
+    assert left == ["USER.md.bak", "USER.md.bak-edit1.md"]
+    assert not (home / "state.db").exists()

@@ -41,8 +41,7 @@ async def entries(desk: Typing) -> tuple[str, ...]:
 async def test_the_list_numbers_every_fact_and_says_where_it_came_from(desk: Typing) -> None:
     await desk.model_adds(TEA)
     await desk.model_adds(PORT, target="memory")
-    path = desk.file("ana")
-    path.write_text(f"{path.read_text()}Plays the cello.\n§\n", encoding="utf-8")
+    await desk.by_hand(f"{TEA}\n§\nPlays the cello.\n§\n")
     day = datetime.now(ZoneInfo("Europe/Berlin"))
     today = describe_day(day, day)
 
@@ -148,9 +147,7 @@ async def test_an_edit_changes_the_entry_that_bore_the_number_when_it_was_shown(
 async def test_bad_input_is_answered_with_what_to_do_and_changes_nothing(
     desk: Typing, said: str, answer: str
 ) -> None:
-    path = desk.file("ana")
-    path.parent.mkdir(parents=True)
-    path.write_text(f"{TEA}\n§\n", encoding="utf-8")
+    await desk.by_hand(f"{TEA}\n§\n")
 
     assert answer in await desk.type(said)
     assert await entries(desk) == (TEA,)
@@ -172,8 +169,7 @@ async def test_the_latest_changes_are_taken_back_one_after_the_other(desk: Typin
 
 async def test_undo_leaves_alone_what_was_changed_by_hand_since_and_says_so(desk: Typing) -> None:
     await desk.model_writes(Operation("add", TEA), Operation("add", DOG))
-    path = desk.file("ana")
-    path.write_text(f"User likes green tea.\n§\n{DOG}\n§\n", encoding="utf-8")
+    await desk.by_hand(f"User likes green tea.\n§\n{DOG}\n§\n")
 
     said = await desk.type("/memory undo")
 
@@ -186,8 +182,6 @@ async def test_an_undo_that_no_longer_fits_changes_nothing_and_can_be_tried_agai
     await desk.model_adds("a" * 1000)
     await desk.model_writes(Operation("remove", old_text="aaa"))
     await desk.type("/memory add " + "b" * 1000)
-    path = desk.file("ana")
-    path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
     await desk.house.database.write(
         lambda c: c.execute(
             update(memory_journal)
@@ -198,7 +192,7 @@ async def test_an_undo_that_no_longer_fits_changes_nothing_and_can_be_tried_agai
 
     assert "no room" in await desk.type("/memory undo")
     assert await entries(desk) == ("b" * 1000,)
-    path.write_text("", encoding="utf-8")
+    await desk.by_hand("")
     await desk.type("/memory undo")
     assert await entries(desk) == ("a" * 1000,)
 

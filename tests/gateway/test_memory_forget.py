@@ -80,6 +80,7 @@ async def full_of_copies(desk: Typing) -> None:
     await desk.model_adds(OLDER, TEA, session=opened, turn=turn)
     await desk.model_writes(Operation("replace", FACT, OLDER), session=opened, turn=turn)
     path = desk.file("ana")
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.with_name("USER.md.bak").write_text(f"- {FACT}\n- {TEA}\n", encoding="utf-8")
     where = outbox.Plan(f"t:{turn}", "discord", "bot", "dm-200", "", turn)
 
@@ -362,7 +363,8 @@ async def test_a_write_that_waits_is_forgotten_with_its_fact(tmp_path: Path, sql
 async def test_an_unreadable_file_is_left_alone_and_said(desk: Typing) -> None:
     await desk.model_adds(FACT)
     path = desk.file("ana")
-    path.write_bytes(b"\xff\xfe" + path.read_bytes())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\xff\xfe" + FACT.encode())
     before = path.read_bytes()
 
     for typed in ("/memory forget 1", "/memory add something", "/memory undo", "/memory"):
@@ -380,8 +382,10 @@ async def test_a_hand_written_file_loses_only_the_forgotten_fact(desk: Typing) -
 
     await desk.type(f"/memory forget {SECRET_WORD}")
 
-    left = path.read_text(encoding="utf-8")
+    left = "\n".join((await desk.house.memory.read(ANA)).user)
     assert SECRET_WORD not in left
+    assert path.exists() is desk.house.database.is_sqlite
+    assert files_with(desk.house.config.home, "cello") == ["USER.md"] * path.exists()
     for kept in ("About me", "I live in Lisbon,\nnear the river.", "plays the cello", "tea at five"):
         assert kept in left
     assert not list(path.parent.glob("*.bak*"))
@@ -394,16 +398,18 @@ async def test_what_is_not_sent_yet_loses_the_fact_and_is_still_sent(desk: Typin
     def plan(connection: object) -> None:
         where = outbox.Plan("n:1", "discord", "bot", "dm-200", "")
         payload = f'{{"to":{{"chat":"dm-200"}},"chunk":{{"text":"Noted: {FACT}"}}}}'
-        outbox.plan(connection, where, [payload], now_ms())  # type: ignore[arg-type]
+        others = f'{{"text":"Noted by another version: {FACT}"}}'
+        outbox.plan(connection, where, [payload, others], now_ms())  # type: ignore[arg-type]
 
     await desk.house.database.write(plan)
 
     await desk.type("/memory forget 1")
 
-    row = await desk.house.database.read(lambda c: c.execute(select(outbox_table)).one())
+    query = select(outbox_table).order_by(outbox_table.c.seq)
+    row, others = await desk.house.database.read(lambda c: c.execute(query).all())
     assert row.state == "planned"
     assert "[forgotten]" in row.payload
-    assert SECRET_WORD not in row.payload
+    assert SECRET_WORD not in row.payload + others.payload
 
 
 def test_the_answer_to_forget_names_no_fact() -> None:
@@ -447,6 +453,9 @@ class ForgetsMeanwhile:
         raise AssertionError("beginning a turn writes no memory")
 
     async def erase_backups(self, scope: Scope) -> None:
+        raise AssertionError("beginning a turn erases nothing")
+
+    async def erase_folder(self, scope: Scope) -> None:
         raise AssertionError("beginning a turn erases nothing")
 
 

@@ -12,7 +12,8 @@ from tests.agent.providers.test_dispatch import Clock, Wish
 from tests.emulators.openai import Reply, ToolUse
 from tests.gateway.linked import scope_of, town
 from tests.gateway.small_house import SmallHouse
-from trunkline.agent.ports import SearchQuery
+from trunkline.agent.memory.operations import Operation
+from trunkline.agent.ports import SearchQuery, WriteOrigin
 from trunkline.agent.providers.base import CompletedTurn, Conversation
 from trunkline.agent.providers.breaker import PAUSE_S
 from trunkline.agent.providers.dispatch import Dispatcher
@@ -86,6 +87,26 @@ async def test_a_hook_that_fails_at_the_end_of_a_conversation_is_a_warning_and_a
     assert len(provider.ended) == MOST_TRIES_OF_AN_END
     assert provider.kept == ["my boat is called Marigold", "hello"]
     assert [row.state for row in await house.rows(provider_outbox)] == ["dead"]
+
+
+async def test_what_was_saved_a_moment_before_a_new_conversation_is_known_in_it(house: SmallHouse) -> None:
+    """MEM-14.3 and MEM-10.2, on the files and on the table."""
+    async with house.running(**QUICK):
+        house.call("memory", {"action": "add", "target": "user", "content": "Ana likes tea."})
+        house.answer("Noted.")
+        await house.say("I like tea")
+        await house.ended(1)
+        await house.say("/new")
+        await house.shows("A fresh conversation")
+        house.answer("Hello.")
+        await house.say("hello")
+        await house.ended(2)
+
+    sent = str(house.model.requests[-1]["messages"][1:])
+    first, _, last = [str(request["messages"][0]["content"]) for request in house.model.requests]
+    assert "Ana likes tea." not in first
+    assert "Ana likes tea." in last
+    assert "I like tea" not in sent
 
 
 def pass_the_night(connection: Connection) -> None:
@@ -206,7 +227,8 @@ async def test_of_many_entries_none_stays_when_their_person_leaves_and_others_ke
     """MEM-13.1."""
     async with town(tmp_path, database_url, memory={"user_char_limit": 50_000}) as house:
         await house.let_in("Cy", "105")
-        await house.knows("cy", *MANY)
+        many = [Operation("add", fact) for fact in MANY]
+        await house.house.memory.apply(scope_of("cy"), "user", many, WriteOrigin("command", "telegram"))
         await house.knows("dan", *FEW)
         assert len(await house.known("cy")) == len(MANY)
         asked = await house.type("/delete-me", "105")
@@ -214,6 +236,7 @@ async def test_of_many_entries_none_stays_when_their_person_leaves_and_others_ke
         told = await house.type(f"/delete-me {asked.split('/delete-me ')[1].split('`')[0]}", "105")
 
         assert "Everything of yours is deleted here" in told
+        assert f"entries of memory: {len(MANY)}, conversations: 0, messages: 0." in told
         assert await house.known("cy") == ()
         assert list(await house.known("dan")) == FEW
         for scope in map(scope_of, ("cy", "dan", "ana")):

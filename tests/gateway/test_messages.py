@@ -32,7 +32,7 @@ from trunkline.gateway.state.messages import (
     NewMessage,
     add_message,
     add_messages,
-    delete_messages,
+    delete_messages_of,
     index_is_degraded,
     load_history,
     reindex,
@@ -211,31 +211,37 @@ def test_a_compacted_message_leaves_history_and_stays_in_the_index_once(
     assert (found(database, "zanzibar"), history(database, ana_session)) == (1, [])
 
 
-def test_nobody_takes_back_or_deletes_what_is_not_theirs(database: Database, ana_session: int) -> None:
+def test_nobody_takes_back_what_is_not_theirs(database: Database, ana_session: int) -> None:
     ids = database.write_now(lambda connection: say(connection, ana_session, "mine"))
 
     assert database.write_now(lambda connection: set_message_state(connection, BO, ids, "undone")) == 0
-    assert database.write_now(lambda connection: delete_messages(connection, BO, ids)) == 0
     assert history(database, ana_session) == ["mine"]
 
 
 def test_deleted_messages_leave_no_row_and_no_index_entry(database: Database, ana_session: int) -> None:
-    ids = database.write_now(lambda connection: say(connection, ana_session, "zanzibar", "keep"))
+    def work(connection: Connection) -> int:
+        kept = add_session(connection, connection.execute(select(session.c.stream_id)).scalar_one(), "s2")
+        say(connection, ana_session, "zanzibar")
+        say(connection, kept, "keep")
+        assert delete_messages_of(connection, ana_session) == 1
+        return kept
 
-    database.write_now(lambda connection: delete_messages(connection, ANA, ids[:1]))
+    kept = database.write_now(work)
 
     assert (found(database, "zanzibar"), found(database, "keep")) == (0, 1)
-    assert history(database, ana_session) == ["keep"]
+    assert (history(database, ana_session), history(database, kept)) == ([], ["keep"])
 
 
 def test_the_file_holds_nothing_of_what_was_deleted(sqlite_database: Database, tmp_path: Path) -> None:
-    def work(connection: Connection) -> list[int]:
-        made = add_session(connection, direct_stream(connection, add_person(connection, "ana")), "s1")
-        say(connection, made, *(f"keep {n}" for n in range(50)))
-        return say(connection, made, "zanzibar forever")
+    def work(connection: Connection) -> int:
+        of = direct_stream(connection, add_person(connection, "ana"))
+        kept, gone = (add_session(connection, of, name) for name in ("s1", "s2"))
+        say(connection, kept, *(f"keep {n}" for n in range(50)))
+        say(connection, gone, "zanzibar forever")
+        return gone
 
-    ids = sqlite_database.write_now(work)
-    sqlite_database.write_now(lambda connection: delete_messages(connection, ANA, ids))
+    gone = sqlite_database.write_now(work)
+    sqlite_database.write_now(lambda connection: delete_messages_of(connection, gone))
     sqlite_database.write_now(fulltext.forget_removed)
     asyncio.run(sqlite_database.scrub())
 

@@ -6,7 +6,10 @@ from pathlib import Path
 from sqlalchemy import select
 
 from tests.emulators.openai import Reply
+from tests.gateway.memory_shelves import write_by_hand
+from tests.gateway.rows import person_scope
 from tests.gateway.small_house import ANA, BO, ROOM, SmallHouse
+from trunkline.agent.memory.entries import join_entries
 from trunkline.gateway.state.schema import message
 
 
@@ -16,6 +19,14 @@ def write(house: SmallHouse, person: str, name: str, content: bytes) -> Path:
     path = folder / name
     path.write_bytes(content)
     return path
+
+
+async def written_by_another(house: SmallHouse, *entries: str) -> None:
+    """Ana's own store holds these now: by her editor, or by a process on another machine."""
+    in_table = not house.database.is_sqlite
+    await write_by_hand(
+        house.home, house.database, join_entries(entries), "user", person_scope("ana"), in_table=in_table
+    )
 
 
 async def ask(house: SmallHouse, text: str, user: int = ANA) -> str:
@@ -37,7 +48,7 @@ async def test_a_fact_noted_after_the_session_began_is_told_once_and_beside_the_
 ) -> None:
     async with house.running():
         await ask(house, "one")
-        write(house, "ana", "USER.md", b"Ana likes tea.\n\xc2\xa7\n")
+        await written_by_another(house, "Ana likes tea.")
         second = await ask(house, "two")
         third = await ask(house, "three")
 

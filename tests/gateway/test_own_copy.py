@@ -2,9 +2,12 @@
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 from zipfile import ZipFile
 
+import pytest
 from sqlalchemy import Connection, insert
 
 from tests.gateway.linked import Town, town
@@ -38,6 +41,28 @@ async def copy_of(house: Town, slug: str, target: Path, files: FileStore | None 
     await export_person(home.database, home.memory, belongings(home), scope, target, files)
     with ZipFile(target) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
+
+
+class Broken:
+    """Belongings that can't be written down."""
+
+    async def join(self, kept: PersonId, gone: PersonId, /) -> None: ...
+
+    async def part(self, kept: PersonId, gone: PersonId, /) -> None: ...
+
+    async def erase(self, person: PersonId, /) -> None: ...
+
+    async def export(self, person: PersonId, /) -> Mapping[str, bytes]:
+        return {"broken": cast(bytes, 5)}
+
+
+async def test_a_copy_that_can_not_be_finished_leaves_nothing_behind(tmp_path: Path, sqlite_url: str) -> None:
+    async with town(tmp_path, sqlite_url) as house:
+        home, scope = house.house, PersonScope(PersonId((await ids_of(house)).slug))
+        with pytest.raises(TypeError):
+            await export_person(home.database, home.memory, [Broken()], scope, tmp_path / "bo.zip", None)
+
+    assert not (tmp_path / "bo.zip").exists()
 
 
 async def test_of_every_table_something_is_in_the_copy_or_it_is_said_why_not(

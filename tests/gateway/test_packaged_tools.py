@@ -15,6 +15,7 @@ from tests.gateway.small_house import SmallHouse
 from trunkline.agent.scope import AccountId, PersonId, PersonScope, RoomId, RoomScope, Scope
 from trunkline.agent.tools.base import ToolContext
 from trunkline.gateway.config import parse_config
+from trunkline.gateway.logs import log_context
 from trunkline.gateway.packaged_tools import load_packaged_tools
 from trunkline.gateway.settings import FileSettings
 from trunkline.gateway.tool_access import NOT_ALLOWED
@@ -197,6 +198,45 @@ async def test_a_hundred_calls_of_two_chats_between_each_other_see_their_own_cha
     assert [call.result().content for _, call in calls] == [f"{chat} {chat} {chat}" for chat, _ in calls]
 
 
+EARLY = """\
+    import asyncio, contextvars, os, queue, threading
+    from pydantic import BaseModel
+    from trunkline.agent.tools.base import Tool, ToolResult
+
+    class Nothing(BaseModel):
+        pass
+
+    asked = queue.Queue()
+
+    async def work():
+        answer = await asyncio.to_thread(asked.get, timeout=60)
+        answer.put(f"{[*contextvars.copy_context().values()]} {dict(os.environ)}")
+
+    async def look(given, context):
+        answer = queue.Queue()
+        asked.put(answer)
+        return ToolResult(await asyncio.to_thread(answer.get, timeout=60))
+
+    def make():
+        threading.Thread(target=lambda: asyncio.run(work()), daemon=True).start()
+        return Tool("look", "Tells what can be seen.", Nothing, look)
+"""
+
+
+async def test_a_task_made_before_any_call_sees_no_chat_and_none_is_called_without_one(
+    tmp_path: Path, install: Install
+) -> None:
+    install("early_tools", EARLY, {"look": "make"})
+    (tool,) = load_packaged_tools([], settings(tmp_path), lambda _: None)
+
+    with pytest.raises(TypeError, match="context"):
+        await tool.run(tool.arguments())  # type: ignore[call-arg]
+    with log_context("zqchatx", "7"):
+        seen = await tool.run(tool.arguments(), replace(context(ANA), session="zqchatx"))
+    assert seen.content.startswith("[")
+    assert "zqchatx" not in seen.content
+
+
 async def test_one_that_cancels_itself_has_failed_and_cancels_nobody_else(
     tmp_path: Path, install: Install
 ) -> None:
@@ -253,6 +293,7 @@ async def test_the_settings_say_who_may_use_one(
         ("no_words", "no description"),
         ("shadows", "a tool called memory already"),
         ("twice", "a tool called same already"),
+        ("half", "a tool called memory already"),
     ],
 )
 def test_a_broken_one_is_named_in_a_sentence_and_the_others_work(
@@ -301,6 +342,9 @@ def test_a_broken_one_is_named_in_a_sentence_and_the_others_work(
 
         def twice():
             return (Tool("same", "b", Nothing, run), Tool("same", "b", Nothing, run))
+
+        def half():
+            return (Tool("weather", "b", Nothing, run), Tool("memory", "b", Nothing, run))
         """,
         {"broken": place},
     )

@@ -61,6 +61,7 @@ async def test_people_of_the_settings_and_oneself_are_changed_by_no_command(
         for text in ("/role dan guest", "/block dan", "/role ana guest", "/block ana"):
             assert "config.yaml" in await house.type(text, OWNER)
         assert "nobody of that name" in await house.type("/block nobody", OWNER)
+        assert "Write" in await house.type("/block cy young", OWNER)
 
 
 async def test_an_admin_has_no_power_over_another_admin(tmp_path: Path, sqlite_url: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,13 +11,15 @@ import pytest
 from tests.emulators.base import Fault
 from tests.emulators.discord import DiscordEmulator
 from tests.emulators.telegram import TelegramEmulator
-from tests.gateway.lanes import ANA, Lanes, discord_lanes, flood, refusal, telegram_lanes
-from trunkline.adapters.base import Chunk
+from tests.gateway.lanes import ANA, BO, Lanes, discord_lanes, flood, refusal, telegram_lanes
+from trunkline.adapters.base import ChatRef, Chunk
+from trunkline.adapters.telegram import TelegramAdapter
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.delivery import Destination, payloads
+from trunkline.gateway.delivery import Delivery, Destination, Line, payloads
 from trunkline.gateway.preview import Preview
 from trunkline.gateway.state import outbox
 from trunkline.gateway.state.database import Database
+from trunkline.gateway.typing_sign import keep_typing
 
 LONG = "\n\n".join(f"Paragraph {n} of a long answer, with **bold** words in it." for n in range(120))
 
@@ -53,7 +56,7 @@ class Showing:
     def __init__(self, made: Lanes, where: Destination) -> None:
         self.made = made
         self.where = where
-        self.preview = Preview(made.database, made.delivery, made.adapter, where, where.plan("i:1"))
+        self.preview = Preview(made.database, made.delivery, made.adapter, where, where.plan("n:1"))
 
     async def finish(self, text: str) -> None:
         self.preview.finish()
@@ -204,7 +207,7 @@ async def test_a_database_that_fails_ends_the_preview_and_nothing_else(
     on_telegram.database.close()
     showing.preview.update("The first words of it")
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await showing.preview.run()
 
     assert telegram.texts(ANA) == []
@@ -245,14 +248,69 @@ async def test_a_text_that_takes_long_to_render_holds_nobody_else_up(
 
         def render(self, markdown: str) -> tuple[Chunk, ...]:
             begun.set()
-            assert go_on.wait(10)
+            assert go_on.wait(60)
             return on_telegram.adapter.render(markdown)
 
-    preview = Preview(on_telegram.database, on_telegram.delivery, Slow(), where, where.plan("i:1"))
+    preview = Preview(on_telegram.database, on_telegram.delivery, Slow(), where, where.plan("n:1"))
     async with asyncio.TaskGroup() as group:
         group.create_task(preview.run())
         preview.update("The first words of it")
-        await asyncio.to_thread(begun.wait, 10)
+        await asyncio.to_thread(begun.wait, 60)
         go_on.set()
         await telegram.wait_for(lambda: telegram.texts(ANA) == ["The first words of it"])
         preview.finish()
+
+
+async def test_a_posted_message_is_told_of_and_an_edit_is_not(
+    on_telegram: Lanes, telegram: TelegramEmulator
+) -> None:
+    """SL-09.2: a post takes the typing sign away, on every platform."""
+    where, elsewhere = on_telegram.to(ANA), on_telegram.to(BO)
+    seen: list[bool] = []
+
+    async def shown() -> None:
+        async with asyncio.timeout(60):
+            await here.wait()
+        here.clear()
+
+    async def edited() -> None:
+        await telegram.wait_for(lambda: telegram.texts(ANA) == ["It is a long story."])
+        seen.append(here.is_set())
+
+    delivery = on_telegram.delivery
+    with (
+        delivery.told_of_posts("telegram", where.to) as here,
+        delivery.told_of_posts("telegram", elsewhere.to) as there,
+    ):
+        parts = ["It is a long story", "It is a long story."]
+        await show(on_telegram, where, parts, "It is a long story.", [shown, edited])
+        await on_telegram.plan(elsewhere, "Hello.", "n:2")
+        async with asyncio.timeout(60):
+            await there.wait()
+
+    assert seen == [False]
+    assert not here.is_set()
+
+
+async def test_the_sign_is_shown_anew_after_each_post_and_taken_away_at_the_end(
+    sqlite_database: Database,
+) -> None:
+    signs: asyncio.Queue[bool] = asyncio.Queue()
+
+    class Patient(TelegramAdapter):
+        limits = replace(TelegramAdapter.limits, typing_interval_s=3600.0)
+
+        async def typing(self, to: ChatRef, *, on: bool) -> None:
+            signs.put_nowait(on)
+
+    delivery, to = Delivery(sqlite_database), ChatRef("1001")
+    delivery.connect(Line(Patient("1:token"), "bot"))
+    async with asyncio.TaskGroup() as group, asyncio.timeout(60):
+        typing = group.create_task(keep_typing(delivery, Destination("telegram", "bot", to)))
+        assert await signs.get()
+        delivery.note_post("telegram", ChatRef("1001", "7"))
+        delivery.note_post("telegram", to)
+        assert await signs.get()
+        typing.cancel()
+
+    assert [signs.get_nowait(), signs.empty()] == [False, True]

@@ -115,10 +115,12 @@ def test_settings_of_providers_are_checked_when_they_are_read(
         parse_config(tmp_path, changes, {})
 
 
-def test_the_keys_of_providers_are_secrets(home: Path) -> None:
+def test_several_providers_may_be_chosen_and_their_keys_are_secrets(home: Path) -> None:
     write_secrets(home, {"SUPERMEMORY_API_KEY": KEY, "OTHER_KEY": "not-looked-at-00000"})
-    plain, chosen = load_config(home, {}), parse_config(home, {"memory": {"provider": "supermemory"}}, {})
+    both = {"memory": {"provider": ["supermemory", "holographic"]}}
+    plain, chosen = load_config(home, {}), parse_config(home, both, {})
 
+    assert chosen.memory.provider == ("supermemory", "holographic")
     assert plain.secrets.provider_keys == {}
     assert chosen.secrets.provider_keys == {"SUPERMEMORY_API_KEY": KEY}
     assert KEY in chosen.secrets.values

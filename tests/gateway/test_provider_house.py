@@ -30,7 +30,7 @@ from trunkline.gateway.memory_providers import HEALTH
 from trunkline.gateway.state import codes, kv
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.facts import StoreFacts
-from trunkline.gateway.state.schema import person_alias, provider_mirror, provider_outbox, room
+from trunkline.gateway.state.schema import person_alias, provider_mirror, provider_outbox, room, turn
 
 TEA = "User drinks jasmine tea at breakfast."
 COFFEE = "User drinks black coffee at breakfast."
@@ -89,7 +89,9 @@ class ProviderHouse:
         await self.talk("remember that", f"Noted {len(self.house.model.requests)}.")
 
     async def delivered(self) -> None:
-        """Returns when nothing waits for the provider any more."""
+        """Returns when no turn runs and nothing waits for the provider any more."""
+        running = select(turn.c.id).where(turn.c.state == "running")
+        await self.house.comes_true(lambda c: not c.execute(running).all())
         await self.house.comes_true(lambda c: not c.execute(select(provider_outbox.c.id)).all())
         await self.bench.settled()
 

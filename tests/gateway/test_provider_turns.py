@@ -54,6 +54,7 @@ async def test_in_a_room_a_turn_bears_who_asked(sqlite_house: SmallHouse) -> Non
             house.answer(f"Answer {number}.")
             await house.telegram.group_message(ROOM, user, f"question {number}")
             await house.shows(f"Answer {number}.", ROOM)
+            await house.ended(number + 1)
 
         found = house.database.write_now(waiting)
         accounts = {row.user_id: str(row.id) for row in await house.rows(account)}

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 from sqlalchemy import Connection
@@ -13,7 +14,7 @@ from tests.emulators.slack import BOT_USER, SlackEmulator
 from tests.emulators.slack_bench import Inbox, adapter_for, emulated
 from tests.emulators.telegram import TelegramEmulator
 from tests.gateway.inbound import direct
-from trunkline.adapters.base import Adapter
+from trunkline.adapters.base import Adapter, ChatRef, InboundMessage
 from trunkline.adapters.discord import DiscordAdapter
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.read_back import CatchUp
@@ -103,7 +104,7 @@ async def test_on_discord_what_was_missed_is_taken_before_what_is_new(
     async with listening(sqlite_database, discord_adapter(discord)) as taken:
         await discord.connected()
         await discord.direct_message("2001", "new")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(taken.keys) < 2:
                 await taken.holding(len(taken.messages) + 1)
 
@@ -191,6 +192,39 @@ async def test_nothing_is_taken_before_it_is_known_what_was_missed(sqlite_databa
         await early
 
     assert [message.text for message in taken.messages] == ["early"]
+
+
+class Slow:
+    """A platform that hands back one message that was missed, as soon as it may."""
+
+    platform = "telegram"
+
+    def __init__(self) -> None:
+        self.asked, self.may = asyncio.Event(), asyncio.Event()
+
+    async def read_back(self, place: ChatRef, after: str, max_messages: int) -> tuple[InboundMessage, ...]:
+        self.asked.set()
+        await self.may.wait()
+        return (direct("missed"),)
+
+
+async def test_what_is_new_waits_for_what_was_missed_when_a_connection_is_lost_as_it_reads(
+    sqlite_database: Database,
+) -> None:
+    await know(sqlite_database, "telegram", "bot", "100", "1")
+    taken, platform = Inbox(), Slow()
+    async with asyncio.TaskGroup() as group:
+        catch_up = CatchUp(sqlite_database, taken.deliver, group)
+        catch_up.connected(cast(Adapter, platform), "bot")
+        await platform.asked.wait()
+        catch_up.connected(cast(Adapter, platform), "bot")
+        new = group.create_task(catch_up.take(direct("new")))
+        await asyncio.sleep(0)
+        platform.may.set()
+        await new
+        catch_up.lost()
+
+    assert [message.text for message in taken.messages] == ["missed", "new"]
 
 
 async def test_the_last_message_of_every_chat_and_thread_is_known(database: Database) -> None:

@@ -20,7 +20,7 @@ from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.rights import MAX_SENT_BYTES
 from trunkline.gateway.file_store import FileStore
 from trunkline.gateway.payloads import load_outbound
-from trunkline.gateway.state import kv, people, sessions, turns
+from trunkline.gateway.state import kv, people, sessions, takeback, turns
 from trunkline.gateway.state.messages import NewMessage, add_messages
 from trunkline.gateway.state.records import Account, Room, SessionKey
 from trunkline.gateway.state.schema import kv as kv_table
@@ -139,7 +139,7 @@ async def test_who_leaves_for_good_leaves_nothing_and_what_others_said_stays(
 
         told = await house.type(f"/delete-me {word.lower()}", "301", "discord")
 
-        assert "deleted" in told
+        assert "Deleted for good: entries of memory: 3, conversations: 2, messages: 9." in told
         left = await text_of(house)
         assert CANARY not in left
         assert OTHER in left
@@ -280,6 +280,9 @@ async def test_a_copy_holds_all_of_ones_own_and_nothing_of_others_and_is_sent_pr
         assert ("My password is" in text) == (who == "101")
         assert ("On Discord" in text) == (who == "101")
         assert [*(tmp_path / "exports").rglob("*.zip")] == []
+        source = select(outbox.c.source).where(outbox.c.kind == "file")
+        sent = await house.house.database.read(lambda c: c.execute(source).scalar_one())
+        assert not sent.startswith(takeback.REMOVAL)  # it would be in the way of an /undo of that number
 
 
 async def copy_sent(house: Town, user: str) -> Path:

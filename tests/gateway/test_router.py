@@ -6,14 +6,16 @@ import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from traceback import format_exception
 
+import pytest
 from sqlalchemy import Connection, insert, select
 
 from tests.gateway.inbound import command, direct, in_room
 from trunkline.adapters.base import Attachment, AttachmentKind, InboundKind, InboundMessage, ReplyTo, Sender
 from trunkline.gateway import identity
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.payloads import load_inbound, load_outbound
+from trunkline.gateway.payloads import BadPayload, load_inbound, load_outbound
 from trunkline.gateway.router import NOTHING, Router, Stored, store
 from trunkline.gateway.settings import parse_settings
 from trunkline.gateway.state import people, sessions
@@ -26,7 +28,7 @@ NOW = now_ms()
 SETTINGS = parse_settings(
     {
         "people": {"ana": {"role": "owner", "telegram": 100}, "bo": {"telegram": 101}},
-        "rooms": {"telegram/-900": {}},
+        "rooms": {"telegram/-900": {}, "telegram/-901": {"free": True, "bots": 555}},
         "access": {"welcome": False},
     }
 )
@@ -55,6 +57,15 @@ async def test_a_message_waits_in_the_inbox_and_wakes_its_session(database: Data
     row = await database.read(lambda c: c.execute(select(inbox)).one())
     assert row.state == "received"
     assert load_inbound(row.payload) == message
+
+
+def test_a_stored_message_that_can_not_be_read_tells_the_log_none_of_its_words() -> None:
+    stored = '{"platform": "telegram", "text": "a secret plan"}'
+
+    with pytest.raises(BadPayload) as failed:
+        load_inbound(stored)
+
+    assert "secret plan" not in "".join(format_exception(failed.value))
 
 
 async def test_the_same_message_twice_is_one_row_and_wakes_nobody(database: Database) -> None:
@@ -128,6 +139,17 @@ async def test_room_talk_that_is_not_for_us_is_not_kept(database: Database) -> N
     assert await database.read(lambda c: c.execute(select(inbox)).all()) == []
 
 
+async def test_a_bot_that_answers_every_answer_is_not_answered_for_ever(database: Database) -> None:
+    bot = Sender("555", "Alerts", is_bot=True, is_person=False)
+
+    async def says(at: int) -> bool:
+        said = replace(in_room("and again", room="-901", mention=False), sender=bot)
+        return (await take(database, said, at)).wake is not None
+
+    assert [await says(NOW + number) for number in range(12)] == [True] * 10 + [False] * 2
+    assert await says(NOW + 600_100)
+
+
 async def test_a_thread_it_takes_part_in_needs_no_mention(database: Database) -> None:
     opening = replace(in_room("hello", user="555"), thread="77")
     stored = await take(database, opening)
@@ -169,6 +191,8 @@ async def test_a_closed_room_is_silent_and_its_owner_is_told_once(database: Data
     def begin(connection: Connection) -> None:
         account = people.find_account(connection, "telegram", "", "100")
         assert account is not None
+        assert account.person is not None
+        people.change_person(connection, account.person.id, language="zh-CN")
         stream = people.stream_of(connection, account_id=account.id, room_id=None)
         key = SessionKey("telegram", "bot", "100")
         sessions.start(connection, key, stream, prompt="p", snapshot="", model="m", now_ms=NOW)
@@ -179,7 +203,8 @@ async def test_a_closed_room_is_silent_and_its_owner_is_told_once(database: Data
 
     assert first == Stored(send_to=(("telegram", "100"),))
     assert second == NOTHING
-    assert len(await planned(database)) == 1
+    (told,) = await planned(database)
+    assert told.startswith("我被拉进了 Telegram 上的“The house”")
 
 
 async def test_the_owner_opens_a_room_from_inside_it_and_nobody_else_can(database: Database) -> None:
@@ -272,15 +297,18 @@ async def test_a_database_locked_by_another_process_keeps_no_message_out(tmp_pat
     assert woken == [SessionKey("telegram", "bot", "100")]
 
 
-async def test_an_approved_stranger_is_told_where_they_wrote(database: Database) -> None:
-    await take(database, direct("hello", user="666"))
+@pytest.mark.parametrize(("language", "told"), [("de", "You're in"), ("zh-hans", "你已经通过了")])
+async def test_an_approved_stranger_is_told_where_and_as_they_wrote(
+    database: Database, language: str, told: str
+) -> None:
+    await take(database, replace(direct("hello", user="666"), language=language))
     (sentence,) = await planned(database)
     found = re.search(r"\b[A-Z2-9]{8}\b", sentence)
     assert found is not None
 
     await database.write(lambda c: identity.approve(c, found[0], NOW, typed_by=None))
 
-    assert "You're in" in (await planned(database))[-1]
+    assert told in (await planned(database))[-1]
 
 
 async def test_a_guest_who_has_used_up_the_day_is_told_so_once_and_starts_no_turn(database: Database) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, select, text, update
+from sqlalchemy import Connection, insert, select, text, update
 
 from tests.gateway.rows import (
     MINUTE_MS,
@@ -36,7 +36,8 @@ from trunkline.gateway.state.messages import (
     reindex,
     set_message_state,
 )
-from trunkline.gateway.state.schema import account, session
+from trunkline.gateway.state.resuming import BRANCHED, RESUMED
+from trunkline.gateway.state.schema import account, compaction, session
 from trunkline.gateway.state.search import StoreSearch
 
 ANA, BO = person_scope("ana"), person_scope("bo")
@@ -377,6 +378,22 @@ async def test_the_session_one_is_in_is_left_out_but_for_what_was_compacted(hous
     assert (current.opening, current.closing) == ((), ())
 
 
+@pytest.mark.parametrize("origin", [BRANCHED, RESUMED])
+async def test_what_is_shown_of_an_earlier_session_is_left_out_until_it_is_put_away(
+    house: House, origin: str
+) -> None:
+    house.said("ana", "s1", "the zephyr is down", "well", title="Zephyr is down")
+    row = house.database.read_now(lambda connection: connection.execute(select(session.c.id)).scalar_one())
+    later = {"parent_id": row, "origin": origin, "started_ms": START_MS + 9 * MINUTE_MS}
+    house.said("ana", "s2", "and the zephyr now?", "up", title="Zephyr is up", **later)
+    assert await house.found("zephyr", exclude_session="s2") == []
+
+    noted = insert(compaction).values(session_id=row + 1, state="in use", note="A zephyr was down.")
+    house.database.write_now(lambda connection: connection.execute(noted))
+    assert await house.lines("zephyr", exclude_session="s2") == ["the zephyr is down"]
+    assert await house.found("zephyr", exclude_session="s1") == ["s2"]
+
+
 @pytest.mark.parametrize("state", WITHDRAWN)
 async def test_what_was_taken_back_is_found_by_no_path(house: House, state: MessageState) -> None:
     ids = house.said("ana", "s1", "zanzibar first", "ok", "keep this", "fine")
@@ -585,6 +602,7 @@ async def test_rooms_are_found_by_those_who_take_part_and_only_by_them(house: Ho
 
     house.database.write_now(work)
 
+    assert (await house.found("what did bo say of the zephyr"))[0] == "r1"
     assert set(await house.found("zephyr")) == {"s1", "r1"}
     assert await house.found("zephyr", BO) == ["r1"]
     assert await house.found("zephyr", room_scope("lab", ana)) == ["r1"]

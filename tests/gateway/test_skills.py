@@ -9,6 +9,7 @@ from filelock import FileLock
 from sqlalchemy import insert, select, update
 
 from tests.agent.skill_folders import put_skill, skill_text
+from tests.emulators.openai import Reply
 from tests.gateway.rows import add_person, add_session, direct_stream
 from tests.gateway.small_house import ANA, BO, ROOM, SmallHouse
 from trunkline.agent.scope import AccountId, PersonId, PersonScope, RoomId, RoomScope
@@ -99,6 +100,30 @@ async def test_a_skill_is_worked_by_when_it_is_called_by_name(
             *house.model.requests[-2]["messages"],
             {"role": "assistant", "content": "Which kind?"},
         ]
+
+
+async def test_an_answer_that_a_called_skill_began_is_stopped_and_follows_an_edit_like_any_other(
+    sqlite_house: SmallHouse,
+) -> None:
+    house = sqlite_house
+    put_skill(skills_of(house).root_of(ANA_SCOPE), "tea")
+    async with house.running(**QUICK):
+        house.model.then(Reply("word " * 500, chunk_chars=5, chunk_delay_s=0.05))
+        await house.say("/tea green")
+        await house.shows("word word")
+        await house.say("/stop")
+        await house.shows("Stopped.")
+        await house.ended(1)
+        house.answer("Three minutes.")
+        asked = await house.telegram.direct_message(ANA, "/tea black")
+        await house.shows("Three minutes.")
+        await house.ended(2)
+        house.answer("Two minutes.")
+        await house.telegram.edit_message(ANA, asked.message_id, "/tea white")
+        await house.shows("Two minutes.")
+
+    assert "/tea white\n" in house.last_user()
+    assert "by its name" in house.last_user()
 
 
 async def test_a_command_that_names_nothing_keeps_its_sentence(sqlite_house: SmallHouse) -> None:

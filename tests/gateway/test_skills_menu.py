@@ -1,4 +1,4 @@
-"""Skills in the platforms' menus: the operator's for everybody, a person's in their own chat alone."""
+"""Skills in the platforms' menus: the operator's for everybody, a person's and a room's in their own chat."""
 
 import asyncio
 from pathlib import Path
@@ -14,6 +14,7 @@ from trunkline.gateway.skills_menu import shared_commands, skill_commands
 
 REPORT = {"name": "weekly-report", "description": "Writes the report.", "content": "1. Ask which week."}
 OURS = [spec.name.replace("-", "_") for spec in command_specs()]
+ROOMS = [spec.name.replace("-", "_") for spec in command_specs() if not spec.private]
 LANGUAGES = ("", "zh")
 
 
@@ -21,14 +22,21 @@ def added(house: SmallHouse, chat: int = ANA) -> list[list[str]]:
     """What each of the menus of a chat shows after our own commands; nothing where it has none."""
     menus = [house.telegram.menus[place] for place in ((str(chat), one) for one in LANGUAGES)
              if place in house.telegram.menus]  # fmt: skip
-    assert all([entry["command"] for entry in menu][: len(OURS)] == OURS for menu in menus)
-    return [[entry["command"] for entry in menu[len(OURS) :]] for menu in menus]
+    ours = OURS if chat > 0 else ROOMS
+    assert all([entry["command"] for entry in menu][: len(ours)] == ours for menu in menus)
+    return [[entry["command"] for entry in menu[len(ours) :]] for menu in menus]
 
 
 async def ask(house: SmallHouse, text: str, answer: str, user: int = ANA) -> None:
     house.answer(answer)
     await house.say(text, user)
     await house.shows(answer, user)
+
+
+async def ask_in_room(house: SmallHouse, text: str, answer: str) -> None:
+    house.answer(answer)
+    await house.telegram.group_message(ROOM, BO, text)
+    await house.shows(answer, ROOM)
 
 
 async def test_a_persons_skills_stand_in_the_menu_of_their_own_chat_alone(sqlite_house: SmallHouse) -> None:
@@ -41,9 +49,7 @@ async def test_a_persons_skills_stand_in_the_menu_of_their_own_chat_alone(sqlite
         await ask(house, "/weekly_report for May", "Which week?")
         assert "the skill “weekly-report” by its name" in house.last_user()
         await ask(house, "hello", "Hello.", BO)
-        house.answer("Hello, all.")
-        await house.telegram.group_message(ROOM, ANA, "hello")
-        await house.shows("Hello, all.", ROOM)
+        await ask_in_room(house, "hello", "Hello, all.")
         await ask(house, "and here?", "Here, too.")
         assert added(house) == [["weekly_report"]] * 2
         assert (added(house, BO), added(house, ROOM)) == ([], [])
@@ -55,6 +61,24 @@ async def test_a_persons_skills_stand_in_the_menu_of_their_own_chat_alone(sqlite
         await house.shows("is in the archive")
         await ask(house, "thanks", "Welcome.")
         await house.telegram.wait_for(lambda: added(house) == [])
+
+
+async def test_a_rooms_skills_stand_in_the_menu_of_the_room_alone(sqlite_house: SmallHouse) -> None:
+    house = sqlite_house
+    async with house.running(agent={"burst_window": 0.001}):
+        house.call("skill_manage", {"action": "create", **REPORT})
+        await ask_in_room(house, "keep how we report here", "Kept.")
+        await house.telegram.wait_for(lambda: added(house, ROOM) == [["weekly_report"]] * 2)
+
+        await ask_in_room(house, "/weekly_report for May", "Which week?")
+        assert "the skill “weekly-report” by its name" in house.last_user()
+        await ask(house, "hello", "Hello.", BO)
+        await ask(house, "and now?", "Now, too.", BO)
+        assert added(house, BO) == []
+
+        house.call("skill_manage", {"action": "delete", "name": REPORT["name"]})
+        await ask_in_room(house, "we report no more", "Gone.")
+        await house.telegram.wait_for(lambda: added(house, ROOM) == [])
 
 
 async def test_a_menu_that_was_refused_is_set_after_the_next_turn(sqlite_house: SmallHouse) -> None:

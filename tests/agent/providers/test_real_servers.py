@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.agent.providers.bench_real_byterover import INSTALL, PROGRAM, RealByteRoverBench
+from tests.agent.providers.bench_real_byterover import PROGRAM, RealByteRoverBench
 from tests.agent.providers.conformance import ANA, BO, Opened
 from tests.agent.providers.real_servers import address_name, installed
 from tests.emulators.mem0 import EmbeddingsEmulator
@@ -91,15 +91,10 @@ async def test_openvikings_own_server_passes(tmp_path: Path, embedder: str, unus
         await suite_passes("openviking", url, tmp_path)
 
 
-with_byterover = pytest.mark.skipif(not PROGRAM.exists(), reason=f"not installed: {INSTALL}")
-
-
-@with_byterover
 async def test_byterovers_own_program_passes(tmp_path: Path) -> None:
-    await suite_passes("byterover", str(PROGRAM), tmp_path)
+    await suite_passes("byterover", str(installed("byterover", PROGRAM)), tmp_path)
 
 
-@with_byterover
 async def test_byterovers_own_program_keeps_answers_and_forgets(tmp_path: Path) -> None:
     bench = RealByteRoverBench(tmp_path)
     async with bench.running():

@@ -176,11 +176,19 @@ async def test_an_answer_without_sense_is_a_failure(opened: Opened) -> None:
         await opened.recall("jasmine tea", ANA)
 
 
-async def test_what_the_service_gives_of_another_user_is_dropped(opened: Opened) -> None:
-    memory = {"id": "mem-1", "content": TEA, "user_id": bank_of(BO, "trunkline")}
+async def test_what_the_service_gives_of_another_user_is_neither_told_nor_deleted(opened: Opened) -> None:
+    """As it does in what it lists of a project, whoever asks."""
+    others = Memory("mem-bo", TEA, bank_of(BO, "trunkline"), "s-1-1")
+    server(opened).server.projects[BANK].append(others)
+    memory = {"id": others.id, "content": TEA, "user_id": others.user_id}
     server(opened).server.fail_next("search", Fault(status=200, body={"results": [{"memory": memory}]}))
 
     assert await opened.recall("jasmine tea", ANA) == []
+    assert await opened.provider.count(ANA) == 0
+    assert "jasmine" not in (await opened.call("retaindb_profile", ANA)).content
+    assert (await opened.call("retaindb_forget", ANA, id=others.id)).is_error
+    assert (await opened.provider.forget(ForgetFact((TEA,), (), ("s-1-1",)), ANA)).removed == 0
+    assert others.active
 
 
 def test_parts_hold_nothing_hidden() -> None:
