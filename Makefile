@@ -96,7 +96,7 @@ $(VENV)/servers/%.stamp: requirements/servers/%.txt $$(wildcard requirements/ser
 	@rm -rf $(@:.stamp=)
 	@$(MAKE_VENV) $(if $(UV),$(PYTHON)) $(@:.stamp=)
 	@$(call INSTALL_INTO,$(@:.stamp=)) --no-deps --require-hashes -r $<
-	@test ! -e $(<:.txt=)/install || $(<:.txt=)/install $(@:.stamp=)
+	@test ! -e $(<:.txt=)/install || sh $(<:.txt=)/install $(@:.stamp=)
 	@touch $@
 
 $(VENV)/%.stamp: requirements/%.txt pyproject.toml | $(VENV)/pyvenv.cfg

@@ -58,6 +58,7 @@ from trunkline.gateway.model_clients import Models
 from trunkline.gateway.opening import Beside, NewSessions, Opened, Opening
 from trunkline.gateway.packaged_tools import load_packaged_tools
 from trunkline.gateway.platforms import FAILED, Platform, Platforms
+from trunkline.gateway.program import program
 from trunkline.gateway.reacting import AdapterOf, Reactions
 from trunkline.gateway.reminder_desk import StoreReminderDesk
 from trunkline.gateway.review import Reviews
@@ -185,7 +186,7 @@ async def chat(config: Config, person: PersonId, conversation: str) -> int:
     """A conversation in this terminal until it is left. Returns the exit code."""
     async with open_house(config) as house:
         if await house.database.read(lambda c: people.find_person(c, person)) is None:
-            tell(f"There is nobody called {person}; `trunkline people list` shows who there is.")
+            tell(f"There is nobody called {person}; `{program()} people list` shows who there is.")
             return 3
         return await run_platforms(house, [_terminal_platform(house, person, conversation)])
 

@@ -4,10 +4,10 @@ many would keep `/stop` and new messages waiting. Instead the turns wait a littl
 
 import asyncio
 
-AT_ONCE = 2
+AT_ONCE = 1
 LOOK_S = 0.01
-LATE_S = 0.01
-LOOKS = 20
+LATE_S = 0.02
+LOOKS = 10
 """After so many looks the next turn begins however busy the loop is."""
 
 

@@ -47,4 +47,4 @@ def asker_of(connection: Connection, row: OutboxRow) -> Account | None:
 
 def language_of(asker: Account | None) -> str:
     """The one that the person chose; empty where nobody knows."""
-    return "" if asker is None or asker.person is None else asker.person.language
+    return "" if asker is None else asker.language_or("")

@@ -165,4 +165,4 @@ def _kept_first(asker: Person, other: Person) -> tuple[Person, Person]:
 
 
 def _language(account: Account) -> str:
-    return "" if account.person is None else account.person.language
+    return account.language_or("")

@@ -1,6 +1,6 @@
 """How fast one person may write: what comes faster is kept, and answered together a little later."""
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, and_, func, or_, select
 
 from trunkline.gateway.state import people
 from trunkline.gateway.state.records import Account, SessionKey
@@ -32,9 +32,12 @@ def held_until(connection: Connection, account: Account, key: SessionKey, limit:
     until_ms = connection.execute(held).scalar()
     if until_ms is not None:
         return int(until_ms)
+    # A command that is a turn, as it calls a skill; of those that wait nobody knows yet.
+    may_be_turn = or_(inbox.c.turn_id.is_not(None), inbox.c.state == "received")
+    is_counted = or_(inbox.c.kind.in_(COUNTED), and_(inbox.c.kind == "command", may_be_turn))
     count, first_ms = connection.execute(
         select(func.count(), func.min(inbox.c.received_ms)).where(
-            theirs, inbox.c.received_ms > now_ms - WINDOW_MS, inbox.c.kind.in_(COUNTED)
+            theirs, inbox.c.received_ms > now_ms - WINDOW_MS, is_counted
         )
     ).one()
     return int(first_ms) + WINDOW_MS if count >= limit else 0

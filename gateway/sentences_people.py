@@ -178,7 +178,8 @@ PEOPLE_SENTENCES: dict[str, tuple[str, str]] = {
         "我写；如需去掉请联系主人。备份里的副本会在 30 天内清除。",
     ),
     "deleted_counts": (
-        "Deleted for good: entries of memory: {entries}, conversations: {conversations}, messages: {messages}.",
+        "Deleted for good: entries of memory: {entries}, conversations: {conversations}, "
+        "messages: {messages}.",
         "已永久删除：记忆 {entries} 条，对话 {conversations} 个，消息 {messages} 条。",
     ),
 }

@@ -1,4 +1,4 @@
-"""A SQLite file that is migrated and empty: written anew for each test, which is far quicker than migrating."""
+"""A SQLite file that is migrated and empty: written anew for each test, which is quicker than migrating."""
 
 import tempfile
 from functools import cache

@@ -1,5 +1,6 @@
 """The lock files agree with pyproject.toml and with one another, and nothing comes in without a hash."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -66,3 +67,14 @@ def test_every_pin_has_hashes_and_no_address(name: str) -> None:
     assert len(pins) >= len({**WANTED, **SERVERS}[name])
     assert [pin.splitlines()[0] for pin in pins if "--hash=sha256:" not in pin] == []
     assert not re.search(r"https?://|--index-url|--find-links|\bfile:", text)
+
+
+def test_every_package_of_npms_list_has_a_hash_and_no_address() -> None:
+    folder = ROOT / "requirements" / "servers" / "byterover"
+    wanted = json.loads((folder / "package.json").read_text())["dependencies"]
+    listed = json.loads((folder / "package-lock.json").read_text())["packages"]
+
+    assert listed.pop("")["dependencies"] == wanted
+    assert {f"node_modules/{name}" for name in wanted} <= set(listed)
+    assert [name for name, one in listed.items() if not one.get("integrity", "").startswith("sha512-")] == []
+    assert [name for name, one in listed.items() if "resolved" in one] == []

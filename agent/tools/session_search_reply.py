@@ -113,19 +113,28 @@ def reply_view(view: SessionView, context: ToolContext, centre: int | None = Non
     }
     if view.omitted:
         reply["omitted_messages"] = view.omitted
-    lines = list(view.lines)
     line_chars = MAX_REPLY_CHARS
-    while True:
-        shown, cut = _show_lines(lines, line_chars, (), context)
-        full = (
-            reply | {"messages": shown} | ({"truncated": True} if cut or len(lines) < len(view.lines) else {})
-        )
-        if _fits(full) or (line_chars <= 200 and len(lines) <= 1):
-            return _result(full)
-        if line_chars > 200:
-            line_chars = line_chars * 2 // 3
-        else:
-            lines.remove(_farthest(lines, centre))
+    shown, cut = _show_lines(view.lines, line_chars, (), context)
+    while not _fits(full := reply | {"messages": shown} | ({"truncated": True} if cut else {})):
+        if line_chars <= 200:
+            full = reply | {"truncated": True}
+            full["messages"] = _nearest(
+                shown, centre, MAX_REPLY_CHARS - len(_dumped(full | {"messages": []}))
+            )
+            break
+        line_chars = line_chars * 2 // 3
+        if any(len(one["text"]) > line_chars for one in shown):
+            shown, cut = _show_lines(view.lines, line_chars, (), context)
+    return _result(full)
+
+
+def _nearest(lines: list[dict[str, Any]], centre: int | None, max_chars: int) -> list[dict[str, Any]]:
+    """What fits of a view's lines, one at least: those around the centre, or of both ends."""
+    kept = [(line, len(_dumped(line)) + len(", ")) for line in lines]
+    chars = sum(size for _, size in kept) - len(", ")
+    while chars > max_chars and len(kept) > 1:
+        chars -= kept.pop(_farthest([line["id"] for line, _ in kept], centre))[1]
+    return [line for line, _ in kept]
 
 
 def _show_hits(
@@ -208,12 +217,12 @@ def _centre(text: str, max_chars: int, terms: Sequence[str]) -> tuple[str, bool]
     return f"{'… ' if start else ''}{text[start:end]}{' …' if end < len(text) else ''}", True
 
 
-def _farthest(lines: Sequence[TranscriptLine], centre: int | None) -> TranscriptLine:
-    """The line to drop next: the one farthest from the centre, or the middle one of a start and an end."""
+def _farthest(ids: Sequence[int], centre: int | None) -> int:
+    """The place to drop next: the one farthest from the centre, or the middle one of a start and an end."""
     if centre is None:
-        return lines[len(lines) // 2]
-    place = next((index for index, line in enumerate(lines) if line.id == centre), 0)
-    return lines[-1] if len(lines) - 1 - place >= place else lines[0]
+        return len(ids) // 2
+    place = ids.index(centre) if centre in ids else 0
+    return len(ids) - 1 if len(ids) - 1 - place >= place else 0
 
 
 def _bounded_list(reply: dict[str, Any]) -> ToolResult:
@@ -224,8 +233,12 @@ def _bounded_list(reply: dict[str, Any]) -> ToolResult:
 
 
 def _fits(reply: dict[str, Any]) -> bool:
-    return len(json.dumps(reply, ensure_ascii=False)) <= MAX_REPLY_CHARS
+    return len(_dumped(reply)) <= MAX_REPLY_CHARS
 
 
 def _result(reply: dict[str, Any]) -> ToolResult:
-    return ToolResult(json.dumps(reply, ensure_ascii=False))
+    return ToolResult(_dumped(reply))
+
+
+def _dumped(reply: dict[str, Any]) -> str:
+    return json.dumps(reply, ensure_ascii=False)

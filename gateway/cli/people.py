@@ -17,6 +17,7 @@ from trunkline.gateway.clock import now_ms
 from trunkline.gateway.erasing import Erased, erase_person
 from trunkline.gateway.exporting import export_person
 from trunkline.gateway.identity import approve
+from trunkline.gateway.program import program
 from trunkline.gateway.roles import ROLE_ORDER
 from trunkline.gateway.state import links
 from trunkline.gateway.state.codes import Refused
@@ -150,7 +151,7 @@ def remove(
     """Take a person's access away; what is theirs stays, unless --erase deletes it."""
     if not erase:
         _run(lambda house: house.database.write(lambda c: _suspend(c, slug)))
-        _tell(f"{slug} gets no answer any more. `trunkline people role {slug} member` lets them in again.")
+        _tell(f"{slug} gets no answer any more. `{program()} people role {slug} member` lets them in again.")
         return
     if not yes and not typer.confirm(f"Delete everything of {slug}, for good?"):
         raise Failure("Nothing was deleted.")
@@ -222,7 +223,9 @@ def _changeable(connection: Connection, slug: str) -> Person:
     if person.source == "config":
         raise Failure(IN_CONFIG.format(slug=slug), ExitCode.CONFIG)
     if person.source == "joined":
-        raise Failure(f"{slug} was joined with another person; `trunkline people unmerge {slug}` parts them.")
+        raise Failure(
+            f"{slug} was joined with another person; `{program()} people unmerge {slug}` parts them."
+        )
     if person.role == "owner":
         raise Failure("The owner's rights can't be changed; name another owner in config.yaml first.")
     change_person(connection, person.id, suspended=False)

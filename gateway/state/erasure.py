@@ -282,6 +282,7 @@ def _erase_small_facts(connection: Connection, ids: Sequence[int], those: Select
     """The small facts kept by the number of a person or an account; those by a slug go with what is owned."""
     persons = connection.execute(those).scalars()
     keys = [f"greeted.{one}" for one in persons]
+    keys += [f"language.{one}" for one in ids]
     keys += [f"wrong_codes:{purpose}:{one}" for purpose in codes.PURPOSES for one in ids]
     connection.execute(delete(kv).where(kv.c.key.in_(keys)))
     for one in ids:

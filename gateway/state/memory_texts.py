@@ -146,7 +146,8 @@ class TableMemoryStore:
             kept = await asyncio.to_thread(put_aside, path)
         except OSError as error:
             raise Unreadable(error.strerror or "I/O error") from error
-        log.info("memory file taken up into the database: file=%s kept=%s", path, kept)
+        if kept is not None:
+            log.info("memory file taken up into the database: file=%s kept=%s", path, kept)
 
     def _write(
         self,

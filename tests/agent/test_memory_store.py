@@ -272,6 +272,10 @@ async def test_files_are_for_the_owner_alone(store: FileMemoryStore, tmp_path: P
     assert (tmp_path / "memories/ana/USER.md").stat().st_mode & 0o077 == 0
 
 
+# Processes of a fresh one that has imported this module, instead of each importing it anew.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload([__name__])
+
 PROCESSES = 16
 ROUNDS = 6
 RACE_LIMITS = MemoryLimits(user_chars=10_000)
@@ -302,7 +306,7 @@ async def _race_rounds(home: Path, worker: int) -> None:
 
 @pytest.mark.timeout(600)  # sixteen processes on a busy machine take their time to begin
 def test_processes_that_race_lose_no_update_and_never_pass_the_limit(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = FORKS
     processes = [context.Process(target=_race, args=(str(tmp_path), worker)) for worker in range(PROCESSES)]
     for process in processes:
         process.start()
@@ -333,7 +337,7 @@ async def _swap_for_ever(home: Path) -> None:
 def test_a_process_killed_while_writing_leaves_the_old_or_the_new_text(tmp_path: Path) -> None:
     path = tmp_path / "memories/ana/USER.md"
     path.parent.mkdir(parents=True)
-    context = multiprocessing.get_context("spawn")
+    context = FORKS
     for _ in range(4):
         path.write_text(join_entries(["a" * 1_000]), "utf-8")
         path.with_name("USER.md.tmp").unlink(missing_ok=True)
@@ -372,9 +376,7 @@ async def test_a_write_that_ends_half_way_leaves_the_old_text(
 ) -> None:
     """MEM-02.1."""
     await add(store, "likes tea")
-    process = multiprocessing.get_context("spawn").Process(
-        target=_write_too_much, args=(str(tmp_path), killed)
-    )
+    process = FORKS.Process(target=_write_too_much, args=(str(tmp_path), killed))
     process.start()
     await asyncio.to_thread(process.join)
 

@@ -18,8 +18,12 @@ async def asked_for(world: World, count: int) -> None:
     await world.telegram.direct_message(ANA_TELEGRAM, "keep it", media=world.telegram.photo(PNG + b"1"))
     await world.telegram_shows("Kept.")
     await settled(world, 1)
-    calls = [ToolUse("send_file", f'{{"file": 1, "name": "view-{n}.png"}}') for n in range(count)]
-    world.model.then(Reply(tools=calls), Reply("Here they are."))
+    world.model.then(Reply(tools=sending(count)), Reply("Here they are."))
+
+
+def sending(count: int) -> list[ToolUse]:
+    again = {"file": 1, "elsewhere": True}
+    return [ToolUse("send_file", {**again, "name": f"view-{n}.png"}) for n in range(count)]
 
 
 async def outbox_rows(world: World) -> list[tuple[str, str]]:
@@ -52,8 +56,7 @@ async def test_pictures_are_one_message_on_discord_and_on_slack(world: World) ->
         chat = world.discord.direct_chat(world.ana_discord)
         held = world.discord.world.messages[chat]
         await world.discord.wait_for(lambda: any(len(one["attachments"]) == 3 for one in held.values()))
-        calls = [ToolUse("send_file", f'{{"file": 1, "name": "view-{n}.png"}}') for n in range(3)]
-        world.model.then(Reply(tools=calls), Reply("Here, too."))
+        world.model.then(Reply(tools=sending(3)), Reply("Here, too."))
         await world.ana_on_slack("and three here")
         await world.slack.wait_for(lambda: [p for p in world.slack.sent(f"D{ANA_SLACK[1:]}") if p.files])
     [post] = [post for post in world.slack.sent(f"D{ANA_SLACK[1:]}") if post.files]

@@ -178,9 +178,10 @@ class EmbeddingsEmulator(ProviderServer):
             return web.json_response({"error": {"message": "Incorrect API key"}}, status=401)
         body = await request.json()
         await self.record("embeddings", body)
+        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
         listed = [
             {"object": "embedding", "index": number, "embedding": self._vector(text)}
-            for number, text in enumerate(body["input"])
+            for number, text in enumerate(texts)
         ]
         usage = {"prompt_tokens": 1, "total_tokens": 1}
         return web.json_response({"object": "list", "data": listed, "model": body["model"], "usage": usage})

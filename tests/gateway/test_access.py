@@ -208,7 +208,7 @@ async def test_a_bot_that_the_operator_names_may_speak_in_that_room_and_nowhere_
     assert admitted.addressed
     assert role_of(admitted.account) == "guest"
     for change in ({"kind": InboundKind.COMMAND, "command": "stop"}, {"kind": InboundKind.EDIT}):
-        assert isinstance(await decide(database, replace(said, **change), settings), access.Denied)  # type: ignore[arg-type]
+        assert isinstance(await decide(database, replace(said, **change), settings), access.Denied)
     for elsewhere in (replace(said, chat="-901"), replace(direct("disk full"), sender=ALERTS)):
         assert isinstance(await decide(database, elsewhere, settings), access.Denied)
 

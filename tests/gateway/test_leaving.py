@@ -110,13 +110,14 @@ async def test_the_next_message_is_not_taken_for_the_last_one_of_who_left(
 
         def work(connection: Connection) -> bool:
             assert bo.person is not None
+            reply(connection, ana, "-902")
             gone = reply(connection, bo, "-900")
             erase(connection, bo.person, (), None, keeps_entry=False)
             return reply(connection, ana, "100") == gone
 
         assert await house.house.database.write(work)
-        query = select(outbox.c.chat).where(outbox.c.payload.contains("for 100"))
-        assert await house.house.database.read(lambda c: c.execute(query).scalars().all()) == ["100"]
+        query = select(outbox.c.chat).where(outbox.c.payload.contains("for 100")).order_by(outbox.c.id)
+        assert await house.house.database.read(lambda c: c.execute(query).scalars().all()) == ["-902", "100"]
 
 
 async def test_what_others_quote_in_messages_that_nobody_answered_yet_goes_too(
@@ -200,6 +201,7 @@ async def test_what_who_left_had_used_is_forgotten_after_a_day(tmp_path: Path, s
 
 SMALL_FACTS: dict[str, tuple[str, ...] | str] = {
     "commands/rights.py": ("delete-me.{slug}",),
+    "identity.py": ("language.{account}",),
     "memory_approval.py": ("memory.paused.{slug}",),
     "memory_control.py": ("memory.numbers.{slug}",),
     "memory_providers.py": "how providers fare",

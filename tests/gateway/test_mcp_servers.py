@@ -66,6 +66,12 @@ async def test_the_owner_alone_has_a_server_that_nobody_else_is_allowed(house: S
         assert offered(house) == []
 
 
+def cost(tools: list[dict[str, Any]]) -> int:
+    """In tokens, as the house estimates them."""
+    parts = [[one["function"][name] for name in ("name", "description", "parameters")] for one in tools]
+    return sum(estimate_text(name + said + json.dumps(schema)) for name, said, schema in parts)
+
+
 async def test_their_tools_count_for_the_size_of_a_conversation(house: SmallHouse) -> None:
     everything = {key: value for key, value in SERVER.items() if key != "tools"}
     async with house.running(mcp={"servers": {"odd": everything}}):
@@ -75,16 +81,14 @@ async def test_their_tools_count_for_the_size_of_a_conversation(house: SmallHous
             await house.say(f"tell me more, {number}")
             await house.ended(turns + 1 + number)
         body = house.model.requests[-1]
-        theirs = [one for one in body["tools"] if one["function"]["name"].startswith("odd_")]
         house.answer("## Facts\n- They spoke of little.")
         await house.say("/compress")
         await house.shows("tokens before")
 
     shown = next(text for text in house.telegram.texts(ANA) if "tokens before" in text)
     before = int(re.search(r"([0-9,]+) tokens before", shown)[1].replace(",", ""))  # type: ignore[index]
-    others = [one for one in body["tools"] if one not in theirs]
-    without = estimate_text(json.dumps(body["messages"]) + json.dumps(others))
-    assert before > without
+    said = sum(estimate_text(str(one["content"])) for one in body["messages"])
+    assert before > said + cost(body["tools"])
 
 
 async def test_whoever_is_named_may_use_it_and_wrong_arguments_never_reach_it(house: SmallHouse) -> None:

@@ -274,12 +274,12 @@ def test_a_long_text_is_found_by_its_last_words(database: Database, ana_session:
 def test_of_a_huge_tool_output_the_beginning_is_indexed(database: Database, ana_session: int) -> None:
     output = "zanzibar " + "line of a log\n" * 10_000 + " the-very-end"
     news = [NewMessage(ana_session, "tool", output, 1, tool_call_id="c1", tool_name="terminal")]
-    ids = database.write_now(lambda connection: add_messages(connection, news))
+    database.write_now(lambda connection: add_messages(connection, news))
 
     assert (found(database, "zanzibar"), found(database, "the-very-end")) == (1, 0)
     assert history(database, ana_session) == [output]
 
-    database.write_now(lambda connection: delete_messages(connection, ANA, ids))
+    database.write_now(lambda connection: delete_messages_of(connection, ana_session))
 
     assert found(database, "zanzibar") == 0
 

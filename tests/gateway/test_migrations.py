@@ -28,6 +28,27 @@ def test_migrations_end_at_exactly_the_schema(database: Database) -> None:
     assert database.read_now(differences) == []
 
 
+STAYING = frozenset({"account", "room", "stream"})
+"""Tables whose rows are hardly ever deleted."""
+
+
+def test_whatever_refers_to_rows_that_are_deleted_is_found_by_an_index(sqlite_database: Database) -> None:
+    def unfound(connection: Connection) -> set[str]:
+        found, kinds = set(), inspect(connection)
+        for table in metadata.tables:
+            whole = [one for one in kinds.get_indexes(table) if not one["dialect_options"]]
+            lists = [one["column_names"] for one in (*whole, *kinds.get_unique_constraints(table))]
+            firsts = {
+                columns[0] for columns in (*lists, kinds.get_pk_constraint(table)["constrained_columns"])
+            }
+            for key in kinds.get_foreign_keys(table):
+                if key["referred_table"] not in STAYING and key["constrained_columns"][0] not in firsts:
+                    found.add(f"{table}.{key['constrained_columns'][0]}")
+        return found
+
+    assert sqlite_database.read_now(unfound) == set()
+
+
 def test_every_version_is_listed_once_and_the_last_is_the_head(database: Database) -> None:
     scripts = ScriptDirectory.from_config(database.read_now(configuration))
 

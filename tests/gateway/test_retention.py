@@ -122,7 +122,8 @@ def keys(database: Database) -> list[str]:
 
 
 def sources(database: Database) -> dict[str, str]:
-    return database.read_now(lambda c: dict(c.execute(select(outbox.c.source, outbox.c.payload)).tuples()))
+    query = select(outbox.c.source, outbox.c.payload)
+    return database.read_now(lambda c: {row.source: row.payload for row in c.execute(query)})
 
 
 async def test_what_has_been_over_for_a_month_goes_and_what_may_be_asked_for_again_stays(

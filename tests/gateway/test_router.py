@@ -93,6 +93,19 @@ async def test_a_stranger_who_writes_on_gets_no_second_answer(database: Database
     assert len(await planned(database)) == 1
 
 
+async def test_calls_of_skills_count_as_messages_where_somebody_writes_too_fast(
+    sqlite_database: Database,
+) -> None:
+    for _ in range(SETTINGS.access.messages_per_minute + 1):
+        await take(sqlite_database, command("tea", "green"))
+
+    *taken_up, last = await sqlite_database.read(
+        lambda c: c.execute(select(inbox.c.not_before_ms).order_by(inbox.c.id)).scalars().all()
+    )
+    assert set(taken_up) == {0}
+    assert last > NOW
+
+
 async def test_an_approved_stranger_is_a_person_with_their_own_account(database: Database) -> None:
     await take(database, direct("hello", user="666", name="Zoë"))
     (sentence,) = await planned(database)
