@@ -192,9 +192,7 @@ def _names_in(text: str) -> tuple[str, ...]:
 
 def _count_by(connection: Connection, accounts: frozenset[int], reach: Reach) -> int:
     """About how many messages these accounts wrote: their share of the newest ones holds for all."""
-    sample = fulltext.authors(connection, reach, SAMPLED_MESSAGES)
-    written = sum(one in accounts for one in sample)
-    return written * sum(reach.sizes) // max(len(sample), 1)
+    return int(fulltext.share_by(connection, accounts, reach, SAMPLED_MESSAGES) * sum(reach.sizes))
 
 
 def _written_by(connection: Connection, accounts: frozenset[int], reach: Reach) -> set[int]:

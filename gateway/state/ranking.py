@@ -70,14 +70,17 @@ class Windows:
 
     def sessions(self, bonus: Mapping[int, float]) -> list[SessionScore]:
         """The best sessions with a hit, best first. `bonus` is added by message id, once for a session."""
-        self._spread()
-        scores = self._scores
+        alone = self._alone()
+        worth_of = alone.get
+        scores = self._scores = {}
         worth: dict[int, float] = {}
         best: dict[int, float] = {}
         by_session: dict[int, list[Posting]] = {}
         for one, hit in self.hits.items():
             session_id = hit.session_id
-            value = scores[(session_id << _SEQ_BITS) | hit.seq]
+            at = (session_id << _SEQ_BITS) | hit.seq
+            value = alone[at] + NEIGHBOUR * (worth_of(at - 1, 0.0) + worth_of(at + 1, 0.0))
+            scores[at] = value
             if bonus:
                 value += bonus.get(one, 0.0)
             worth[one] = value
@@ -92,18 +95,15 @@ class Windows:
         found.sort(key=lambda one: (-one.score, -one.best_ms))
         return found
 
-    def _spread(self) -> None:
-        """Scores every place of a hit, and the places beside it."""
-        scores: dict[int, float] = {}
-        flat, by_length = 1 + K1 * (1 - B), K1 * B / max(self._corpus.mean_words, 1.0)
-        for one, session_id, seq, words, _, _ in (*self.hits.values(), *self._removed):
-            worth = self._weights[one] * (K1 + 1) / (flat + by_length * words)
-            spread = NEIGHBOUR * worth
-            at = (session_id << _SEQ_BITS) | seq
-            scores[at] = scores.get(at, 0.0) + worth
-            scores[at - 1] = scores.get(at - 1, 0.0) + spread
-            scores[at + 1] = scores.get(at + 1, 0.0) + spread
-        self._scores = scores
+    def _alone(self) -> dict[int, float]:
+        """What each hit is worth without its neighbours, by its place."""
+        top, flat = K1 + 1, 1 + K1 * (1 - B)
+        by_length = K1 * B / max(self._corpus.mean_words, 1.0)
+        weights = self._weights
+        return {
+            (session_id << _SEQ_BITS) | seq: weights[one] * top / (flat + by_length * words)
+            for one, session_id, seq, words, _, _ in (*self.hits.values(), *self._removed)
+        }
 
     def _session(
         self,
@@ -171,7 +171,7 @@ def strongest(found: Sequence[tuple[Set[int], float]], limit: int) -> set[int]:
         one: value + NEIGHBOUR * (value_of(one - 1, 0.0) + value_of(one + 1, 0.0))
         for one, value in alone.items()
     }
-    least = heapq.nlargest(limit, worth.values())[-1]
+    least = sorted(worth.values(), reverse=True)[limit - 1]
     best = {one for one, value in worth.items() if value > least}
     # Of equals the newest.
     equal = sorted((one for one, value in worth.items() if value == least), reverse=True)

@@ -66,6 +66,11 @@ _DAYS = (
     .order_by(session.c.last_ms.desc())
     .limit(MAX_DAY_SESSIONS)
 )
+_ORIGINS = select(session.c.id, session.c.origin).where(
+    session.c.id.in_(bindparam("ids", expanding=True)),
+    session.c.stream_id.in_(bindparam("streams", expanding=True)),
+    session.c.private.is_(False),
+)
 _TIMEZONE = select(person.c.timezone).where(person.c.slug == bindparam("slug"))
 
 
@@ -167,14 +172,14 @@ def search(
         found = move(connection, reach, found, query.exclude_session)
     # What the model can see is found by words that were put away, not by its title or its day.
     found = [one for one in found if one.hits or one.session_id not in shown]
-    rows = transcripts.sessions_by_row(connection, streams, [one.session_id for one in found[:MAX_SESSIONS]])
+    ordered = _in_order(connection, streams, found[:MAX_SESSIONS], query)
     hits: list[SessionHit] = []
-    for one in _in_order(found, rows, query):
-        hit = _hit(connection, rows[one.session_id], one, asked, query)
-        if hit is not None:
-            hits.append(hit)
-        if len(hits) >= query.limit:
-            break
+    while ordered and len(hits) < query.limit:
+        lacking = query.limit - len(hits)
+        best, ordered = ordered[:lacking], ordered[lacking:]
+        rows = transcripts.sessions_by_row(connection, streams, [one.session_id for one in best])
+        made = (_hit(connection, rows[one.session_id], one, asked, query) for one in best)
+        hits.extend(hit for hit in made if hit is not None)
     return SearchOutcome(tuple(hits), relaxed=relaxed and bool(hits), degraded=degraded)
 
 
@@ -242,15 +247,15 @@ def _with_days(
 
 
 def _in_order(
-    found: Sequence[SessionScore], rows: dict[int, Row[Any]], query: SearchQuery
+    connection: Connection, streams: Sequence[int], found: Sequence[SessionScore], query: SearchQuery
 ) -> list[SessionScore]:
     """The sessions that may be shown, in the order asked for; scheduled runs rank below people."""
+    ids = [one.session_id for one in found]
+    origins = dict(connection.execute(_ORIGINS, {"streams": streams, "ids": ids}).all())
     shown = [
-        replace(one, score=one.score * AUTOMATION_SHARE)
-        if rows[one.session_id].origin == "scheduled"
-        else one
+        replace(one, score=one.score * AUTOMATION_SHARE) if origins[one.session_id] == "scheduled" else one
         for one in found
-        if one.session_id in rows
+        if one.session_id in origins
     ]
     shown.sort(key=lambda one: -one.score)
     if query.sort == "relevance" or not shown:

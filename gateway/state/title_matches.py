@@ -4,6 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate
 
 from sqlalchemy import Connection
@@ -71,18 +72,23 @@ def _titled(connection: Connection, streams: Sequence[int], asked: Query) -> dic
     statement = _SQLITE if connection.dialect.name == "sqlite" else _POSTGRES
     listed = ", ".join(str(one) for one in streams)
     ((ids, times, titles),) = rows(connection, statement.format(streams=listed), {})
-    lines = [fold(title) for title in (titles or "").split("\n")]
-    folded = "\n".join(lines)
+    folded, ends = _folded(titles or "")
     places = [(at, 1 << term.group) for term in asked.terms for at in _places_of(term, folded)]
     if not places:
         return {}
-    ends = list(accumulate(len(line) + 1 for line in lines))
     found: dict[int, int] = {}
     for at, bit in places:
         place = bisect_right(ends, at)
         found[place] = found.get(place, 0) | bit
     session_ids, last = ids.split(), times.split()
     return {int(session_ids[place]): (int(last[place]), bits) for place, bits in found.items()}
+
+
+@lru_cache(maxsize=16)
+def _folded(titles: str) -> tuple[str, list[int]]:
+    """Titles, one a line, folded; and where each line ends. Who searches once mostly searches again."""
+    lines = [title.lower() if title.isascii() else fold(title) for title in titles.split("\n")]
+    return "\n".join(lines), list(accumulate(len(line) + 1 for line in lines))
 
 
 def _places_of(term: Term, text: str) -> Iterator[int]:
@@ -100,9 +106,10 @@ def _places_of(term: Term, text: str) -> Iterator[int]:
     beginnings = (begun,) if phrase.is_prefix or surface.startswith(begun) else (begun, surface)
     for beginning in beginnings:
         for at in _occurrences(beginning, text):
+            if at and text[at - 1].isalnum():
+                continue
             word = _WORD.match(text, at)
-            begins = at == 0 or _WORD.match(text, at - 1) is None
-            if begins and word is not None and (phrase.is_prefix or stem(word[0]) == wanted):
+            if word is not None and (phrase.is_prefix or stem(word[0]) == wanted):
                 yield at
 
 
