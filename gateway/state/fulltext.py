@@ -270,7 +270,7 @@ def share_by(connection: Connection, accounts: Set[int], reach: Reach, limit: in
             f"{filters} ORDER BY m.id DESC LIMIT :limit{place}) AS newest"
         )
     counted = rows(connection, " UNION ALL ".join(branches), values)
-    written, read = (sum(column) for column in zip(*counted, strict=True))
+    read, written = (sum(column) for column in zip(*counted, strict=True))
     return float(written / max(read, 1))
 
 

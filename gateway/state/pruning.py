@@ -63,14 +63,16 @@ def look_at_outbox(connection: Connection, before_ms: int, since: Reached) -> St
     Those of a turn keep their message id and lose their words, which the transcript has.
     """
     rows = connection.execute(
-        select(outbox.c.id, outbox.c.created_ms, outbox.c.turn_id)
+        select(outbox.c.id, outbox.c.created_ms, outbox.c.turn_id, outbox.c.platform)
         .where(text(OUTBOX_OVER), *_between(outbox.c.created_ms, outbox.c.id, since, before_ms))
         .order_by(outbox.c.created_ms, outbox.c.id)
         .limit(STEP_ROWS)
     ).all()
     # SQLite would give the newest row's id to another message.
     newest = connection.execute(select(func.max(outbox.c.id))).scalar()
-    gone = tuple(row.id for row in rows if row.turn_id is None and row.id != newest)
+    # The web page shows again what it was told beside the talk (`beside_talk`).
+    is_kept = {row.id for row in rows if row.platform == "web"} | {newest}
+    gone = tuple(row.id for row in rows if row.turn_id is None and row.id not in is_kept)
     emptied = tuple(row.id for row in rows if row.turn_id is not None)
     return Step(gone, emptied, Reached(rows[-1].created_ms, rows[-1].id) if rows else None)
 

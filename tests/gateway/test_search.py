@@ -25,6 +25,7 @@ from trunkline.agent.messages import ToolCall
 from trunkline.agent.ports import SearchFailed, SearchOutcome, SearchQuery
 from trunkline.agent.scope import Scope
 from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.fulltext import Reach, share_by
 from trunkline.gateway.state.kv import put_value
 from trunkline.gateway.state.messages import (
     INDEX_DEGRADED,
@@ -35,6 +36,7 @@ from trunkline.gateway.state.messages import (
     index_is_degraded,
     reindex,
     set_message_state,
+    streams_of,
 )
 from trunkline.gateway.state.resuming import BRANCHED, RESUMED
 from trunkline.gateway.state.schema import account, compaction, session
@@ -603,6 +605,8 @@ async def test_rooms_are_found_by_those_who_take_part_and_only_by_them(house: Ho
     house.database.write_now(work)
 
     assert (await house.found("what did bo say of the zephyr"))[0] == "r1"
+    both = Reach(house.database.read_now(lambda connection: streams_of(connection, ANA)), (0, 1))
+    assert house.database.read_now(lambda connection: share_by(connection, {bo}, both, 100)) == 0.5
     assert set(await house.found("zephyr")) == {"s1", "r1"}
     assert await house.found("zephyr", BO) == ["r1"]
     assert await house.found("zephyr", room_scope("lab", ana)) == ["r1"]
