@@ -1,10 +1,15 @@
-"""How many turns begin at the same time: beginning one is work for the processor, so a start that takes up
-many would keep `/stop` and new messages waiting. Instead the turns wait a little for each other.
+"""How turns begin side by side: one after the other, since beginning one is work for the processor, and a
+start that takes up many would keep `/stop` and new messages waiting.
 """
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
-AT_ONCE = 1
+from trunkline.gateway.clock import now_ms
+
+PAUSE_S = 0.1
+"""After the beginning of a turn that has waited since before the start: a little longer harms it least."""
 LOOK_S = 0.01
 LATE_S = 0.02
 LOOKS = 10
@@ -12,16 +17,21 @@ LOOKS = 10
 
 
 class Beginnings:
-    """Entered around the beginning of a turn. The place is free again when the loop is on time after it."""
+    """The place in which one turn at a time begins. It is free again when the loop is on time after that."""
 
     def __init__(self) -> None:
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._place = asyncio.Lock()
+        self._since_ms = now_ms()
 
-    async def __aenter__(self) -> None:
-        await self._places.acquire()
-
-    async def __aexit__(self, *_: object) -> None:
-        self._look_later(LOOKS)
+    @asynccontextmanager
+    async def one(self, received_ms: int) -> AsyncGenerator[None]:
+        """Entered around the beginning of a turn, whose message came at `received_ms`."""
+        await self._place.acquire()
+        try:
+            yield
+        finally:
+            pause_s = PAUSE_S if received_ms < self._since_ms else 0.0
+            asyncio.get_running_loop().call_later(pause_s, self._look_later, LOOKS)
 
     def _look_later(self, looks: int) -> None:
         loop = asyncio.get_running_loop()
@@ -32,4 +42,4 @@ class Beginnings:
         if looks and asyncio.get_running_loop().time() > due_s + LATE_S:
             self._look_later(looks)
         else:
-            self._places.release()
+            self._place.release()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
 from trunkline.adapters.base import (
     Adapter,
@@ -347,7 +347,9 @@ class Delivery:
         while True:
             try:
                 await self._database.write(outcome)
-            except OperationalError as error:
+            except (DataError, IntegrityError):
+                raise  # it would never be taken, and hold the chat up for ever
+            except SQLAlchemyError as error:
                 log.warning("outcome not recorded yet: %s", type(error).__name__)
                 await asyncio.sleep(DATABASE_PAUSE_S)
             else:

@@ -12,7 +12,7 @@ from trunkline.gateway.state import inbox, outbox, people
 from trunkline.gateway.state.outbox import Plan
 from trunkline.gateway.state.records import Account, OutboxRow
 
-OF_COMMANDS = ("i", "x")
+OF_COMMANDS = ("i", "c")
 """Begin the sources of what answers a command: its reply, and the file that goes with it."""
 
 

@@ -61,6 +61,7 @@ async def claim_home(held: ExitStack, home: str, wait_s: float, tell: Callable[[
                 )
             told = True
             if loop.time() > until_s:
+                tell("It is still running, so this start gives up.")
                 raise
             await asyncio.sleep(LOOK_AGAIN_S)
         else:

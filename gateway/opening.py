@@ -190,7 +190,7 @@ class Opening:
             who = await self._with_skills(who, inbound)
             known = await self._memory.read(who.scope)
             who = await self._with_recalled(who, rows[0], inbound, known, forgotten)
-            async with self._beginnings:
+            async with self._beginnings.one(rows[0].received_ms):
                 opened = await self._database.write(
                     lambda c: self._unless_forgotten(c, forgotten, rows, inbound, who, known)  # noqa: B023
                 )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from trunkline.adapters.base import (
     ChatKind,
@@ -105,7 +105,7 @@ class Router:
                 return await self._database.write(
                     lambda c: store(c, message, self._settings, now_ms(), self._started_ms)
                 )
-            except OperationalError as error:
+            except DBAPIError as error:
                 tries += 1
                 if tries == STORE_TRIES:
                     raise NotStored("A message could not be stored: the database does not take it") from error

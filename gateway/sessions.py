@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import SQLAlchemyError
 
 from trunkline.agent.scope import AccountId
 from trunkline.gateway.bursts import lease_whole
@@ -199,7 +199,7 @@ class SessionWorkers:
             await asyncio.sleep(PAUSE_S)
             try:
                 await self._database.write(lambda c: inbox.release(c, rows))
-            except OperationalError as error:
+            except SQLAlchemyError as error:
                 log.warning("failed rows not given back yet: %s", type(error).__name__)
             else:
                 return

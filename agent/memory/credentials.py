@@ -89,8 +89,12 @@ _LAST_LINES = {
     "-----BEGIN ": ("-----END ", re.compile(r"-----END [A-Z0-9 ]{0,50}-{0,5}")),
     "PuTTY-User-Key-File-": ("Private-MAC:", re.compile(r"Private-MAC: ?[0-9a-f]{0,80}")),
 }
+_KEY_GAP = r"(?:[\s>]|\\[nr]){0,8}+"
+# Header lines, full lines, and a last line that is shorter, with nothing else on it.
 _KEY_BODY = re.compile(
-    r"(?:(?:\s|\\[nr]){0,8}+[A-Za-z0-9+/=]{40,}+)++(?:(?:\s|\\[nr]){1,8}+[A-Za-z0-9+/=]+)?"
+    rf"(?:: ?[\w-]{{1,40}})?+(?:(?:{_KEY_GAP}[A-Z][A-Za-z-]{{1,30}}: [^\n\\]{{0,200}}+){{0,8}}+"
+    rf"(?:{_KEY_GAP}[A-Za-z0-9+/=]{{40,}}+)++"
+    r"(?:(?:\r?\n|(?:\\r)?\\n)(?:> ?)?[A-Za-z0-9+/=]++(?=[ \t]*(?:[\r\n\\\"'`]|\Z)))?+)++"
 )
 _AFTER_BASIC_AUTH = re.compile(r"://([^\s:/@]{1,80}):([^\s:/@]{3,120})@")
 _TELEGRAM = re.compile(r":[\w-]{35}(?![\w-])")
@@ -233,7 +237,8 @@ def _matches(shape: _Shape, text: str, places: Sequence[int]) -> Iterator[re.Mat
 
 def _end_of_key_block(text: str, position: int, first: str) -> int:
     """Where a key ends whose first line ends at `position`; one that was cut ends with its body."""
-    limit = position + 20_000
+    another = text.find("-----BEGIN ", position, position + 20_000)  # has an end of its own
+    limit = position + 20_000 if another < 0 else another
     literal, line = _LAST_LINES[first]
     at = text.find(literal, position, limit)
     found = _KEY_BODY.match(text, position, limit) if at < 0 else line.match(text, at)

@@ -13,7 +13,7 @@ from trunkline.gateway.cli.output import person_scope
 from trunkline.gateway.config import Config
 from trunkline.gateway.logs import configure_logs
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

@@ -24,7 +24,9 @@ from trunkline.gateway.state.migrate import DatabaseTooNew, migrate_now
 from trunkline.gateway.state.mounts import network_kind
 
 app = typer.Typer(
-    help="Check, copy and measure the database; build its search index anew.", no_args_is_help=True
+    help="Check, copy and measure the database; build its search index anew.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]

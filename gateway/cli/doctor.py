@@ -12,7 +12,7 @@ from trunkline.gateway.cli.output import console, loaded_config, print_json
 from trunkline.gateway.config import Config
 from trunkline.gateway.doctor import Finding, examine
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

@@ -15,7 +15,9 @@ from trunkline.gateway.program import program
 from trunkline.gateway.state import inbox_care
 
 app = typer.Typer(
-    help="List messages that wait or were set aside, try one again, drop it.", no_args_is_help=True
+    help="List messages that wait or were set aside, try one again, drop it.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 LISTED_MOST = 500

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from trunkline.agent.tools.mcp import McpConnection
 
 app = typer.Typer(
-    help="List the tool servers of the settings, and check that they answer.", no_args_is_help=True
+    help="List the tool servers of the settings, and check that they answer.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 CHECK_S = 30.0

@@ -29,7 +29,9 @@ from trunkline.gateway.memory_control import ORDER, changes_of, exported
 from trunkline.gateway.state import people
 
 app = typer.Typer(
-    help="Show, edit, export and import what the assistant remembers of a person.", no_args_is_help=True
+    help="Show, edit, export and import what the assistant remembers of a person.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 app.command("setup")(memory_providers.setup)

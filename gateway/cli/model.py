@@ -20,7 +20,11 @@ from trunkline.gateway.setup_interview import Interview
 from trunkline.gateway.setup_local import try_small_model
 from trunkline.gateway.setup_model import describe_failure
 
-app = typer.Typer(help="List models, try a small local one, or serve a model file.", no_args_is_help=True)
+app = typer.Typer(
+    help="List models, try a small local one, or serve a model file.",
+    no_args_is_help=True,
+    add_completion=False,
+)
 
 TOOL_WAYS = {
     ToolMode.NATIVE: "calls tools the API's own way",

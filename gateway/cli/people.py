@@ -35,6 +35,7 @@ from trunkline.gateway.state.records import Account, Person
 app = typer.Typer(
     help="List people, let them in, link their accounts, export or delete what is theirs.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]

@@ -10,7 +10,7 @@ from trunkline.gateway.cli.first_run import config_after_set_up
 from trunkline.gateway.cli.model_file import model_file_served
 from trunkline.gateway.logs import configure_logs
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

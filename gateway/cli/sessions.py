@@ -31,7 +31,11 @@ from trunkline.gateway.state import deletion, session_titles, sessions_view
 from trunkline.gateway.state.deletion import Deleted
 from trunkline.gateway.state.messages import streams_of
 
-app = typer.Typer(help="List, show, search, export and delete past conversations.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, show, search, export and delete past conversations.",
+    no_args_is_help=True,
+    add_completion=False,
+)
 
 As = Annotated[str | None, typer.Option("--as", metavar="PERSON", help="Whose; the owner's by default.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]

@@ -11,7 +11,7 @@ from trunkline.gateway.program import program
 from trunkline.gateway.setup import Answers, set_up
 from trunkline.gateway.setup_model import ModelAnswers
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

@@ -20,7 +20,9 @@ from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.catalogue import BY_NAME
 from trunkline.gateway.state import people
 
-app = typer.Typer(help="List, install, check and look after skills.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, install, check and look after skills.", no_args_is_help=True, add_completion=False
+)
 
 Result = TypeVar("Result")
 Person = Annotated[

@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 import typer
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

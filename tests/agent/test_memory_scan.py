@@ -91,6 +91,10 @@ KEY_LINE = "MIIEowIBAAKCAQEAz3C4b5d6E7f8G9h0I1j2K3l4M5n6O7p8Q9r0S1t2U3v4W5x6\n"
         BEGIN_KEY + KEY_LINE * 20 + "q9w8",
         (BEGIN_KEY + KEY_LINE * 20 + "q9w8").replace("\n", "\\n"),
         "PuTTY-User-Key-File-" + "3: ssh-ed25519\nPrivate-Lines: 1\nAAAAIC9zZWNyZXQ=\nPrivate-MAC: 0123abc",
+        BEGIN_KEY + "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0123\n\n" + KEY_LINE * 2 + "q9w8",
+        (BEGIN_KEY + KEY_LINE * 20).rstrip().replace("\n", "\n> "),
+        "PuTTY-User-Key-File-"
+        + f"2: ssh-rsa\nComment: a\nPublic-Lines: 2\n{KEY_LINE}q9w8\nPrivate-Lines: 2\n{KEY_LINE}q9w8",
     ],
 )
 def test_a_private_key_is_masked_to_its_end_even_when_it_was_cut(key: str) -> None:
@@ -101,6 +105,12 @@ def test_a_key_header_alone_takes_no_text_with_it() -> None:
     text = BEGIN_KEY + "is how such a file begins"
 
     assert mask_credentials(text) == "[private key removed]\nis how such a file begins"
+
+
+def test_a_key_takes_neither_the_words_after_it_nor_those_before_another_block() -> None:
+    cut = f"{BEGIN_KEY}{KEY_LINE * 2}Thanks for it.\n-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----"
+
+    assert mask_credentials(cut) == cut.replace(BEGIN_KEY + (KEY_LINE * 2).rstrip(), "[private key removed]")
 
 
 def test_credentials_do_not_overlap() -> None:

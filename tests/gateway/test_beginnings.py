@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from trunkline.gateway.beginnings import LATE_S, LOOK_S, Beginnings
+from trunkline.gateway.beginnings import LATE_S, LOOK_S, PAUSE_S, Beginnings
+from trunkline.gateway.clock import now_ms
 
 DEADLINE_S = 60
 
@@ -15,7 +16,7 @@ async def test_a_turn_begins_when_the_one_before_it_has_begun() -> None:
     begun: list[str] = []
 
     async def begin(name: str, until: asyncio.Event | None = None) -> None:
-        async with beginnings:
+        async with beginnings.one(now_ms()):
             begun.append(name)
             if until is not None:
                 await until.wait()
@@ -31,7 +32,7 @@ async def test_a_turn_begins_when_the_one_before_it_has_begun() -> None:
 async def test_a_turn_begins_after_one_that_failed_and_however_busy_the_loop_is() -> None:
     beginnings = Beginnings()
     with pytest.raises(ValueError, match="first"):
-        async with beginnings:
+        async with beginnings.one(now_ms()):
             raise ValueError("first")
 
     async def keep_busy() -> None:
@@ -41,6 +42,16 @@ async def test_a_turn_begins_after_one_that_failed_and_however_busy_the_loop_is(
 
     async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as group:
         busy = group.create_task(keep_busy())
-        async with beginnings:
+        async with beginnings.one(now_ms()):
             pass
         busy.cancel()
+
+
+async def test_turns_that_waited_since_before_the_start_leave_room_between_them() -> None:
+    loop, before = asyncio.get_running_loop(), now_ms() - 1
+    beginnings = Beginnings()
+    async with asyncio.timeout(DEADLINE_S):
+        async with beginnings.one(before):
+            first_s = loop.time()
+        async with beginnings.one(before):
+            assert loop.time() - first_s >= PAUSE_S

@@ -110,6 +110,9 @@ async def test_what_was_told_beside_the_talk_is_there_too_until_the_conversation
             tell(connection, "ana", "a", text, START_MS + minute * MINUTE_MS)
         tell(connection, "ana", "b", "elsewhere", START_MS)
         tell(connection, "bo", "a", "Bo's", START_MS)
+        tell(connection, "ana", "a", "of a later version", START_MS)
+        newest = select(func.max(outbox_table.c.id)).scalar_subquery()
+        connection.execute(update(outbox_table).where(outbox_table.c.id == newest).values(payload="{}"))
 
     await database.write(work)
     page = StoreConversations(database)

@@ -283,6 +283,7 @@ async def test_a_copy_holds_all_of_ones_own_and_nothing_of_others_and_is_sent_pr
         source = select(outbox.c.source).where(outbox.c.kind == "file")
         sent = await house.house.database.read(lambda c: c.execute(source).scalar_one())
         assert not sent.startswith(takeback.REMOVAL)  # it would be in the way of an /undo of that number
+        assert sent.startswith(OF_COMMANDS)  # whoever misses it is told so in their language
 
 
 async def copy_sent(house: Town, user: str) -> Path:

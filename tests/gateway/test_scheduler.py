@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 
 from sqlalchemy import Connection, select, update
 
@@ -48,10 +48,13 @@ async def test_a_reminder_made_by_a_command_comes_at_its_time(sqlite_house: Smal
 
 async def test_the_understood_time_and_zone_are_told(sqlite_house: SmallHouse) -> None:
     house = sqlite_house
+    summer = date(datetime.now(UTC).year + 1, 6, 1)
+    last_of_march = date(summer.year, 3, 31)
+    forward = last_of_march - timedelta(days=last_of_march.isoweekday() % 7)  # a Sunday
     async with house.running(**ZONE):
-        await house.say("/remind 2027-06-01 18:30 renew the passport")
-        await house.shows("Tuesday 1 June 2027 at 18:30 (Europe/Berlin): renew the passport")
-        await house.say("/remind 2027-03-28 02:30 wake up")
+        await house.say(f"/remind {summer} 18:30 renew the passport")
+        await house.shows(f"{summer:%A} 1 June {summer.year} at 18:30 (Europe/Berlin): renew the passport")
+        await house.say(f"/remind {forward} 02:30 wake up")
         await house.shows("clocks are put forward, so it is 03:30")
         await house.say("/remind every weekday at 8 stand-up")
         await house.shows("every weekday at 08:00, first")

@@ -160,24 +160,22 @@ async def test_a_control_command_whose_row_cannot_be_had_ends_nothing(sqlite_dat
         await end_in(sqlite_database, "done")
 
 
-async def test_rows_that_cannot_be_given_back_at_once_are_given_back_later(
-    sqlite_database: Database,
-) -> None:
+async def test_rows_that_cannot_be_given_back_at_once_are_given_back_later(database: Database) -> None:
     tries = 0
 
     async def work(rows: Sequence[InboxRow], running: RunningTurn) -> None:
         nonlocal tries
         tries += 1
         if tries == 1:
-            await sqlite_database.write(lambda c: c.execute(text("ALTER TABLE inbox RENAME TO away")))
+            await database.write(lambda c: c.execute(text("ALTER TABLE inbox RENAME TO away")))
             raise RuntimeError("and the database fails with it")
 
-    async with working(sqlite_database, Handler(sqlite_database, work)) as workers:
-        key, _ = await put(sqlite_database, "a")
+    async with working(database, Handler(database, work)) as workers:
+        key, _ = await put(database, "a")
         workers.wake(key)
         await eventually(lambda: _is(tries == 1))
-        await sqlite_database.write(lambda c: c.execute(text("ALTER TABLE away RENAME TO inbox")))
-        await end_in(sqlite_database, "done")
+        await database.write(lambda c: c.execute(text("ALTER TABLE away RENAME TO inbox")))
+        await end_in(database, "done")
 
     assert tries == 2
 
