@@ -108,7 +108,8 @@ def test_a_key_header_alone_takes_no_text_with_it() -> None:
 
 
 def test_a_key_takes_neither_the_words_after_it_nor_those_before_another_block() -> None:
-    cut = f"{BEGIN_KEY}{KEY_LINE * 2}Thanks for it.\n-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----"
+    block = "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----"
+    cut = f"{BEGIN_KEY}{KEY_LINE * 2}Thanks for it.\n{block}"
 
     assert mask_credentials(cut) == cut.replace(BEGIN_KEY + (KEY_LINE * 2).rstrip(), "[private key removed]")
 

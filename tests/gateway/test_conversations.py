@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, func, select, update
 
 from tests.gateway.rows import MINUTE_MS, START_MS, add_session, direct_stream, say
 from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage
@@ -14,6 +14,7 @@ from trunkline.gateway.settings import parse_settings
 from trunkline.gateway.state import outbox, people
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.schema import message, session
+from trunkline.gateway.state.schema import outbox as outbox_table
 
 SETTINGS = parse_settings({"people": {"ana": {"role": "owner", "telegram": 100}, "bo": {"telegram": 101}}})
 

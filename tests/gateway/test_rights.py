@@ -19,6 +19,7 @@ from trunkline.agent.scope import PersonId, RoomScope
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.rights import MAX_SENT_BYTES
 from trunkline.gateway.file_store import FileStore
+from trunkline.gateway.late_answers import OF_COMMANDS
 from trunkline.gateway.payloads import load_outbound
 from trunkline.gateway.state import kv, people, sessions, takeback, turns
 from trunkline.gateway.state.messages import NewMessage, add_messages
