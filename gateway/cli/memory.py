@@ -125,7 +125,7 @@ def export(
     if as_json:
         print_json({"file": str(file), **counts})
     else:
-        console.print(f"Wrote {sum(counts.values())} entries to {file}.", markup=False, highlight=False)
+        console.print(f"Wrote {_entries(sum(counts.values()))} to {file}.", markup=False, highlight=False)
 
 
 @app.command("import")
@@ -154,7 +154,7 @@ def import_entries(
     else:
         for target, outcome in outcomes:
             if not isinstance(outcome, Failed):
-                console.print(f"{FILE_NAMES[target]}: {added[target]} new entries.", highlight=False)
+                console.print(f"{FILE_NAMES[target]}: {_entries(added[target], 'new ')}.", highlight=False)
     refused = [(target, outcome.error) for target, outcome in outcomes if isinstance(outcome, Failed)]
     if refused:
         raise Failure(
@@ -280,3 +280,7 @@ def _print_store(heading: str, entries: tuple[str, ...]) -> None:
         console.print(f"- {entry}", markup=False, highlight=False)
     if not entries:
         console.print("Nothing yet.")
+
+
+def _entries(count: int, kind: str = "") -> str:
+    return f"{count} {kind}{'entry' if count == 1 else 'entries'}"

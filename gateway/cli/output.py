@@ -18,7 +18,7 @@ from trunkline.gateway.config import Config, home, home_path, load_config
 from trunkline.gateway.config_faults import ConfigError
 from trunkline.gateway.program import program
 
-console = Console()
+console = Console(soft_wrap=not sys.stdout.isatty())  # in a pipe a sentence stays on one line
 Value = TypeVar("Value")
 
 
@@ -74,7 +74,7 @@ def print_rows(
         table.add_column(column.replace("_", " "), overflow="fold", no_wrap=column == "id")
     for row in rows:
         table.add_row(*(escape(_cell(value)) for value in row))
-    out.print(table)
+    out.print(table, soft_wrap=False)
 
 
 def _cell(value: object) -> str:

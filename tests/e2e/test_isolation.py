@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+import pytest
 from starlette.routing import Mount, Route
 
 from tests.e2e.isolation import (
@@ -212,6 +213,7 @@ async def test_a_model_that_asks_for_everything_gets_what_its_asker_may_see_and_
             assert markers_in(await asker.shown(spot)) <= spot.visible(roster)
 
 
+@pytest.mark.timeout(300)  # each command in each spot, one after the other
 async def test_chat_commands_show_private_things_to_their_asker_only(world: World) -> None:
     roster, known = await filled(world)
     rooms = (Spot("cy", "discord", "den"), Spot("ana", "telegram", "attic"))

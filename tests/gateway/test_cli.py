@@ -11,11 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import typer
 
 from tests.ports import free_port
+from trunkline.gateway.cli import COMMANDS
 
 TRUNKLINE = Path(sys.executable).with_name("trunkline")
 DEADLINE_S = 60.0
@@ -65,6 +68,13 @@ def test_help_lists_every_command_and_loads_none_of_their_modules() -> None:
     shown = trunkline(Path("/nowhere"), "--help").stdout
     for name in ("setup", "run", "chat", "sessions", "memory", "people", "model", "doctor", "version"):
         assert f" {name} " in shown
+
+
+def test_a_command_and_its_line_in_the_list_say_the_same_and_offer_only_what_works() -> None:
+    for name, sentence in COMMANDS.items():
+        command = typer.main.get_command(import_module(f"trunkline.gateway.cli.{name}").app)
+        assert command.help == sentence
+        assert "install_completion" not in {parameter.name for parameter in command.params}
 
 
 def test_a_mistyped_command_is_told_its_nearest_name(tmp_path: Path) -> None:
@@ -180,7 +190,8 @@ def test_run_without_tokens_and_model_serves_the_web_chat_and_stops_when_told(tm
             assert "There is no model yet" in said
             assert can_connect(port)
             second = trunkline(tmp_path, "run")
-            assert (second.returncode, second.stdout.count("\n")) == (1, 1)
+            assert (second.returncode, second.stdout.count("\n")) == (1, 2)
+            assert second.stdout.endswith("It is still running, so this start gives up.\n")
             assert "already running" in second.stdout
             # It found the first one before it looked for the model's file.
             assert second.stderr == ""

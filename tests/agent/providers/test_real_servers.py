@@ -20,6 +20,7 @@ from tests.agent.providers.conformance import ANA, BO, Opened
 from tests.agent.providers.real_servers import address_name, installed
 from tests.emulators.mem0 import EmbeddingsEmulator
 from tests.gateway.postgresql import own_server, written
+from tests.gateway.small_house import eventually
 from trunkline.agent.providers.base import ForgetAll, ForgetFact
 from trunkline.agent.providers.texts import states
 from trunkline.agent.scope import Scope
@@ -107,7 +108,8 @@ async def test_byterovers_own_program_keeps_answers_and_forgets(tmp_path: Path) 
         kept = await opened.call("byterover_curate", ANA, content=BOAT)
         assert json.loads(kept.content) == {"success": True, "topics": 1}
         assert any(states(text, (BOAT,)) for text in await opened.recall("wooden boat", ANA))
-        assert "Marigold" in await answer(opened, "What is the wooden boat called?", ANA)
+        # Its own index learns of a new file a little later than the search for a recall.
+        await eventually(lambda: is_answered(opened, "What is the wooden boat called?", "Marigold"))
 
         await opened.provider.forget(ForgetFact((BOAT,), (), ()), ANA)
         assert holding(bench, "Marigold") == []
@@ -119,6 +121,10 @@ async def test_byterovers_own_program_keeps_answers_and_forgets(tmp_path: Path) 
 
 async def answer(opened: Opened, question: str, scope: Scope) -> str:
     return (await opened.call("byterover_query", scope, question=question)).content
+
+
+async def is_answered(opened: Opened, question: str, word: str) -> bool:
+    return word in await answer(opened, question, ANA)
 
 
 def holding(bench: RealByteRoverBench, word: str) -> list[str]:
