@@ -129,14 +129,13 @@ class TableMemoryStore:
 
     async def _take_up(self, scope: Scope, target: Target, path: Path) -> None:
         """Adds what a file says to the text and puts the file aside. Raises Unreadable; the file stays."""
-        file = await asyncio.to_thread(read_file, path)
-        if file.raw is None:
-            return
-        if b"\0" in file.raw:
-            raise Unreadable("not text: it holds a zero byte")
 
         def work(connection: Connection) -> None:
             known = parse_entries(_lock(connection, scope, target)).entries
+            # Read under the lock: another machine may have put it aside, and a fact may be forgotten since.
+            file = read_file(path)
+            if file.raw is not None and b"\0" in file.raw:
+                raise Unreadable("not text: it holds a zero byte")
             here = set(map(normalise, known))
             come = [entry for entry in file.store.entries if normalise(entry) not in here]
             _put(connection, scope, target, [*known, *come])
