@@ -59,10 +59,9 @@ def _choose(interview: Interview, name: str) -> ProviderKind[Any] | None:
         interview.refuse(f"Name a memory provider: {', '.join(names())}.")
         return None
     kinds = [kind for kind in map(known_kind, names()) if kind is not None]
-    for number, kind in enumerate(kinds, 1):
-        missing = f" (needs {install_hint(kind)})" if missing_modules(kind) else ""
-        interview.say(f"{number}. {kind.title}{missing}")
-    return kinds[interview.choose("Which memory provider", len(kinds)) - 1]
+    needs = [f" (needs {install_hint(kind)})" if missing_modules(kind) else "" for kind in kinds]
+    titles = [kind.title + missing for kind, missing in zip(kinds, needs, strict=True)]
+    return kinds[interview.choose("Which memory provider", titles) - 1]
 
 
 def _ask_secrets(interview: Interview, kind: ProviderKind[Any], keys: Mapping[str, str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """How set-up talks with the person: asks where somebody is there, else takes defaults, and saves answers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,13 +43,18 @@ class Interview:
     def confirm(self, question: str, *, default: bool) -> bool:
         return Confirm.ask(question, console=self.console, default=default) if self.may_ask else default
 
-    def choose(self, question: str, count: int, default: int = 1) -> int:
-        """A number from 1 to `count`."""
+    def choose(self, question: str, titles: Sequence[str], default: int = 1) -> int:
+        """Shows the titles and returns one's place, from 1: asked for by its number or how it begins."""
+        for number, title in enumerate(titles, 1):
+            self.say(f"  {number}. {title}")
         while True:
             answer = self.ask(question, str(default))
-            if answer.isdecimal() and 1 <= int(answer) <= count:
+            if answer.isdecimal() and 1 <= int(answer) <= len(titles):
                 return int(answer)
-            self.say(f"Give a number from 1 to {count}.")
+            begun = [n for n, title in enumerate(titles, 1) if title.lower().startswith(answer.lower())]
+            if len(begun) == 1:
+                return begun[0]
+            self.say(f"Give a number from 1 to {len(titles)}, or how one begins.")
 
     def save(self, changes: Mapping[str, object]) -> None:
         """Sets dotted paths in config.yaml."""

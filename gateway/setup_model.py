@@ -19,6 +19,7 @@ OTHER = "other"
 LATER = "later"
 DEFAULT_KEY = "OPENAI_API_KEY"
 
+_PRESET_URLS = {preset.base_url for preset in PRESETS.values()}
 _FAILURES = {
     FailureKind.NOT_CONFIGURED: "There is no model API at {url}. Does it need /v1 at the end?",
     FailureKind.BAD_KEY: "{url} refuses the API key. Copy it again from the provider's page.",
@@ -133,9 +134,8 @@ def _choose(interview: Interview, servers: tuple[LocalServer, ...]) -> _Place | 
         ("A small local model: good for trying the plumbing, not clever", TRY_SMALL),
         ("Later", LATER),
     ]
-    for number, (title, _) in enumerate(places, 1):
-        interview.say(f"  {number}. {title}")
-    answer = interview.choose("Which model shall it use?", len(places), 1 if servers else len(places))
+    titles = [title for title, _ in places]
+    answer = interview.choose("Which model shall it use?", titles, 1 if servers else len(places))
     chosen = places[answer - 1][1]
     if chosen == OTHER:
         return _asked_address(interview)
@@ -157,7 +157,9 @@ def _settle(interview: Interview, place: _Place, answers: ModelAnswers) -> bool:
     held = read_secret(interview.folder, place.key_variable) if place.key_variable else ""
     key = answers.api_key or held
     if interview.may_ask and place.key_variable and not answers.api_key:
-        question = "API key (empty keeps the one that is set)" if held else "API key"
+        optional = place.base_url not in _PRESET_URLS
+        without = "keeps the one that is set" if held else "if it needs none" if optional else ""
+        question = f"API key (empty {without})" if without else "API key"
         key = interview.ask(question, secret=True) or held
     while True:
         try:
@@ -276,7 +278,9 @@ def describe_failure(failure: ModelFailure, base_url: str) -> str:
     sentence = _FAILURES[failure.kind].format(url=base_url, program=program())
     if failure.kind is FailureKind.DOWN and not Endpoint(base_url).is_loopback:
         sentence = f"Nothing answers at {base_url}. Check the address and this machine's internet connection."
-    return f"{sentence} ({failure.detail})" if failure.detail else sentence
+    # Which class of the network's failed says nothing to a person.
+    tells = failure.detail and not failure.detail.startswith("connection:")
+    return f"{sentence} ({failure.detail})" if tells else sentence
 
 
 def _say_how(interview: Interview, servers: tuple[LocalServer, ...]) -> None:

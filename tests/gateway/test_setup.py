@@ -330,11 +330,16 @@ async def test_a_model_is_chosen_by_number_or_name_and_the_first_by_default(
     assert config.model.name == taken
 
 
-def test_an_answer_that_is_no_number_of_the_menu_is_a_sentence(tmp_path: Path) -> None:
-    terminal = Answering("banana", "9", "2")
+@pytest.mark.parametrize(("answer", "taken"), [("2", 2), ("ollama", 2), ("open", 1)])
+def test_a_menu_takes_a_number_or_how_a_title_begins_and_says_so_otherwise(
+    tmp_path: Path, answer: str, taken: int
+) -> None:
+    terminal = Answering("banana", "9", "O", answer)
 
-    assert Interview(tmp_path, terminal, may_ask=True).choose("Which?", 3) == 2
-    assert terminal.shown.getvalue().count("Give a number from 1 to 3.") == 2
+    choice = Interview(tmp_path, terminal, may_ask=True).choose("Which?", ("OpenAI", "Ollama", "Later"))
+
+    assert choice == taken
+    assert terminal.shown.getvalue().count("Give a number from 1 to 3, or how one begins.") == 3
 
 
 def test_who_declines_the_small_model_chooses_again(tmp_path: Path) -> None:
