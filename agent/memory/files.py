@@ -3,9 +3,7 @@
 Everything here blocks. Who may write when is the stores' to see to.
 """
 
-import contextlib
 import hashlib
-import os
 import re
 import shutil
 import stat
@@ -13,6 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from trunkline.agent.disk import replace_file
 from trunkline.agent.memory.entries import ParsedStore, parse_entries
 from trunkline.agent.ports import Target
 from trunkline.agent.scope import PersonScope, RoomScope, Scope
@@ -125,37 +124,14 @@ def put_aside(path: Path) -> str | None:
     return free.name
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Puts whole new content in place of the old, durably. The caller holds the lock, so the name is free.
+def replace_memory(path: Path, content: bytes) -> None:
+    """Puts a whole new text in place of the old, as `replace_file` does, with the old one's rights.
 
     A link stays one: what it leads to is replaced.
     """
     path = path.resolve() if path.is_symlink() else path
-    temporary = path.with_name(f"{path.name}.tmp")
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except FileNotFoundError:
         mode = 0o600
-    try:
-        temporary.unlink(missing_ok=True)  # left by a crash; anything else there must not be written through
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    # Some file systems can't sync a folder; the new file is in place and whole either way.
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    replace_file(path, content, mode)

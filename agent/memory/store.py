@@ -22,7 +22,7 @@ from trunkline.agent.memory.files import (
     keep_original,
     make_folder,
     read_file,
-    replace_file,
+    replace_memory,
 )
 from trunkline.agent.memory.operations import Operation, apply_operations, check_operations, describe_action
 from trunkline.agent.memory.outcomes import Failed, FailureKind, Outcome, Unchanged, Written
@@ -172,7 +172,7 @@ class FileMemoryStore:
         journal_id = _call(loop, self._journal.begin(write.scope, entry, write.origin))
         replaced = False
         try:
-            replace_file(write.path, join_entries(new.entries).encode("utf-8"))
+            replace_memory(write.path, join_entries(new.entries).encode("utf-8"))
             replaced = True
         finally:
             _call(loop, self._journal.settle(write.scope, journal_id, done=replaced))

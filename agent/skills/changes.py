@@ -14,9 +14,9 @@ from typing import Literal
 
 from filelock import FileLock, Timeout
 
+from trunkline.agent.disk import replace_file, sync_folder
 from trunkline.agent.skills import curator
 from trunkline.agent.skills.curator import Curated
-from trunkline.agent.skills.disk import replace_file, sync_folder
 from trunkline.agent.skills.edits import Change, Changed, Origin, new_text, skill_text
 from trunkline.agent.skills.folder import (
     check_all_texts,

@@ -167,7 +167,7 @@ async def test_a_write_that_fails_keeps_the_old_text_and_abandons_its_row(
     store: FileMemoryStore, tmp_path: Path, journal: ListJournal
 ) -> None:
     await add(store, "likes tea")
-    (tmp_path / "memories/ana/USER.md.tmp").mkdir()
+    (tmp_path / "memories/ana/.USER.md.tmp").mkdir()
 
     outcome = failed(await add(store, "lives in Ghent"))
 
@@ -183,7 +183,7 @@ async def test_a_link_in_the_place_of_the_temporary_file_is_not_written_through(
     await add(store, "likes tea")
     other = tmp_path / "other.txt"
     other.write_text("somebody's own", "utf-8")
-    (tmp_path / "memories/ana/USER.md.tmp").symlink_to(other)
+    (tmp_path / "memories/ana/.USER.md.tmp").symlink_to(other)
 
     assert isinstance(await add(store, "lives in Ghent"), Written)
 
@@ -340,7 +340,7 @@ def test_a_process_killed_while_writing_leaves_the_old_or_the_new_text(tmp_path:
     context = FORKS
     for _ in range(4):
         path.write_text(join_entries(["a" * 1_000]), "utf-8")
-        path.with_name("USER.md.tmp").unlink(missing_ok=True)
+        path.with_name(".USER.md.tmp").unlink(missing_ok=True)
         process = context.Process(target=_write_for_ever, args=(str(tmp_path),))
         process.start()
         while path.read_text("utf-8")[0] == "a" and process.is_alive():
@@ -380,7 +380,7 @@ async def test_a_write_that_ends_half_way_leaves_the_old_text(
     process.start()
     await asyncio.to_thread(process.join)
 
-    half = tmp_path / "memories/ana/USER.md.tmp"
+    half = tmp_path / "memories/ana/.USER.md.tmp"
     assert process.exitcode == (-signal.SIGXFSZ if killed else 0)
     assert half.exists() is killed
     assert (await store.read(ANA)).user == ("likes tea",)
@@ -394,7 +394,7 @@ async def test_a_whole_temporary_file_left_by_a_crash_is_not_taken_for_the_store
 ) -> None:
     """MEM-02.1: killed after the new text was written and before it was put in place."""
     await add(store, "likes tea")
-    (tmp_path / "memories/ana/USER.md.tmp").write_text("likes coffee\n§\n", "utf-8")
+    (tmp_path / "memories/ana/.USER.md.tmp").write_text("likes coffee\n§\n", "utf-8")
 
     assert (await store.read(ANA)).user == ("likes tea",)
     await add(store, "lives in Ghent")
