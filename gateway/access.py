@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from trunkline.adapters.base import ChatKind, InboundKind, InboundMessage
-from trunkline.gateway import rates
 from trunkline.gateway.identity import LOCAL_PLATFORMS, local_account
 from trunkline.gateway.settings import FileSettings, RoomEntry
-from trunkline.gateway.state import people, sessions
+from trunkline.gateway.state import people, rates, sessions
 from trunkline.gateway.state.records import Account, Room, SessionKey
 
 WITH_THREADS = ("discord", "slack")

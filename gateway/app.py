@@ -40,7 +40,6 @@ from trunkline.gateway.commands.catalogue import BY_NAME, COMMANDS
 from trunkline.gateway.commands.registry import House
 from trunkline.gateway.compaction import Compaction
 from trunkline.gateway.config import Config
-from trunkline.gateway.conversations import StoreConversations
 from trunkline.gateway.delivery import Delivery
 from trunkline.gateway.facts_kept import FactBelongings
 from trunkline.gateway.file_desk import StoreFileDesk
@@ -74,6 +73,7 @@ from trunkline.gateway.skills_curator import Curator
 from trunkline.gateway.skills_kept import SkillBelongings
 from trunkline.gateway.skills_menu import SkillMenus, shared_commands
 from trunkline.gateway.state import outbox, people, provider_rows
+from trunkline.gateway.state.conversations import StoreConversations
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.facts import StoreFacts
 from trunkline.gateway.state.journal import StoreJournal

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection
 
 from trunkline.gateway.sentences import say
 from trunkline.gateway.state import session_titles, sessions
 from trunkline.gateway.state.records import Session, SessionKey
-from trunkline.gateway.state.schema import session
 
 LINE_CHARS = 200
 IDLE = "idle"
@@ -46,10 +45,3 @@ def leave_if_idle(
     sessions.end(connection, key, IDLE, now_ms)
     title = current.title or session_titles.first_words(connection, current.id, LINE_CHARS) or "…"
     return Left(current.id, current.public_id, title, int(silent_hours))
-
-
-def follow(connection: Connection, left: Left, session_id: int) -> None:
-    """Notes which conversation a new one follows."""
-    connection.execute(
-        update(session).where(session.c.id == session_id).values(parent_id=left.id, origin=IDLE)
-    )

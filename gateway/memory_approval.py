@@ -6,7 +6,7 @@ What a person writes themselves (commands, import, undo) passes; the stores behi
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from trunkline.adapters.base import Button, ChatRef, Chunk, OutboundMessage
 from trunkline.agent.memory import outcomes
@@ -25,7 +25,6 @@ from trunkline.gateway.sentences_memory import as_written
 from trunkline.gateway.state import held, kv, outbox, people, sessions
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.records import Person, SessionKey
-from trunkline.gateway.state.schema import session
 
 KEEP, DROP = "keep", "drop"
 """The actions of the buttons under a write that waits; their value is its mark."""
@@ -211,12 +210,10 @@ def _pause_key(slug: PersonId) -> str:
 
 def _asker(connection: Connection, scope: Scope, origin: WriteOrigin) -> _Asker:
     person = people.person_of(connection, scope)
-    found = connection.execute(
-        select(session.c.private, session.c.prompt_hash).where(session.c.public_id == origin.session)
-    ).first()
-    if found is not None and found.private:
+    standing = sessions.standing(connection, origin.session)
+    if standing is not None and standing.private:
         return _Asker(person, PRIVATE)
-    if found is not None and origin.actor == "review" and found.prompt_hash is None:
+    if standing is not None and standing.forgotten and origin.actor == "review":
         return _Asker(person, FORGOTTEN)  # it reads a history in which the forgotten fact still stands
     paused = person is not None and is_paused(connection, person.slug)
     return _Asker(person, PAUSED if paused else None)
@@ -228,9 +225,5 @@ def _place_for(
     """Where to ask: the conversation itself, or for a room the person's own chat."""
     if isinstance(scope, RoomScope):
         return sessions.home_of(connection, person.id)
-    row = connection.execute(
-        select(session.c.platform, session.c.tenant, session.c.chat, session.c.thread).where(
-            session.c.public_id == origin.session
-        )
-    ).first()
-    return sessions.home_of(connection, person.id) if row is None else SessionKey(*row)
+    standing = sessions.standing(connection, origin.session)
+    return sessions.home_of(connection, person.id) if standing is None else standing.key

@@ -23,7 +23,7 @@ from trunkline.gateway import again, parts, reactions
 from trunkline.gateway.attachment_lines import Described, describe, is_voice, notes_of
 from trunkline.gateway.beginnings import Beginnings
 from trunkline.gateway.clock import now_ms, zone_of
-from trunkline.gateway.idling import follow, leave_if_idle
+from trunkline.gateway.idling import IDLE, leave_if_idle
 from trunkline.gateway.overhearing import tell_heard
 from trunkline.gateway.payloads import load_inbound
 from trunkline.gateway.platform_hints import HINTS
@@ -274,7 +274,7 @@ class Opening:
                 connection, rows[0].key, who, known, inbound[0], stamp_ms, scheduled=is_scheduled
             )
             if left is not None:
-                follow(connection, left, session.id)
+                sessions.follow(connection, session.id, left.id, IDLE)
         elif not session.prompt:
             session = self._make_prompt(connection, session, who, known, inbound[0])
         else:

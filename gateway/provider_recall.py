@@ -6,7 +6,7 @@ It is asked outside of any transaction; whether a fact was forgotten meanwhile, 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from trunkline.agent.memory.snapshot import MemorySnapshot
 from trunkline.agent.providers.base import Conversation
@@ -17,7 +17,6 @@ from trunkline.gateway.state import links, people, provider_view, sessions
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.journal import owner_of
 from trunkline.gateway.state.records import SessionKey
-from trunkline.gateway.state.schema import session
 
 NEEDS_YES = (
     "Changes need the person's yes here, and this store can't ask for it. Use the tool `memory`, which asks."
@@ -76,8 +75,8 @@ class PersonsWish:
         return await self._database.read(lambda c: _kept(c, _every(c, scope)))
 
     def _refusal(self, connection: Connection, scope: Scope, public_id: str, *, writes: bool) -> str | None:
-        private = select(session.c.private).where(session.c.public_id == public_id)
-        if connection.execute(private).scalar():
+        standing = sessions.standing(connection, public_id)
+        if standing is not None and standing.private:
             return PRIVATE
         if not writes:
             return None

@@ -28,7 +28,6 @@ from trunkline.gateway.state.outbox import Plan
 from trunkline.gateway.state.records import Account, OutboxRow, Room, SessionKey
 from trunkline.gateway.state.reminders import Reminder
 from trunkline.gateway.state.schema import outbox as outbox_table
-from trunkline.gateway.state.schema import room_member
 
 log = logging.getLogger(__name__)
 
@@ -190,10 +189,7 @@ def _is_silenced(account: Account) -> bool:
 
 def _may_write_in(connection: Connection, room: Room, account: Account) -> bool:
     """The room is allowed, and its maker has not left it."""
-    left = select(room_member.c.left_ms).where(
-        room_member.c.room_id == room.id, room_member.c.account_id == account.id
-    )
-    return room.allowed and connection.execute(left).scalar() is None
+    return room.allowed and not people.has_left(connection, room.id, account.id)
 
 
 def _end_in_room(

@@ -30,11 +30,11 @@ from trunkline.gateway.reminder_times import (
 )
 from trunkline.gateway.roles import may
 from trunkline.gateway.sentences import say
-from trunkline.gateway.state import people, reminders
+from trunkline.gateway.state import people, reminders, sessions
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.records import Account, SessionKey
 from trunkline.gateway.state.reminders import Kind, NewReminder, Reminder
-from trunkline.gateway.state.schema import inbox, session, turn
+from trunkline.gateway.state.schema import inbox, turn
 
 MOST_WAITING = 50
 """Of one person, or of one account without a person."""
@@ -220,18 +220,18 @@ def _make_once(connection: Connection, context: ToolContext, wanted: Plan) -> in
     made = reminders.made_by(connection, call)
     if made is not None:
         return made.id
-    row = connection.execute(select(session).where(session.c.public_id == context.session)).first()
+    standing = sessions.standing(connection, context.session)
     asker = _asker(connection, context)
-    if row is None or asker is None:
+    if standing is None or asker is None:
         raise ReminderRefused(NOWHERE)
-    if row.private:
+    if standing.private:
         raise ReminderRefused(IN_PRIVATE)
-    if row.origin == "scheduled":
+    if standing.origin == "scheduled":
         raise ReminderRefused(IN_A_RUN)
     if wanted.kind == "run" and not may(asker, "schedule_runs"):
         raise ReminderRefused(NO_RUNS)
-    key = SessionKey(row.platform, row.tenant, row.chat, row.thread, row.member)
-    place = Place(asker, row.stream_id, key, _language_of(connection, context.turn, asker))
+    language = _language_of(connection, context.turn, asker)
+    place = Place(asker, standing.stream, standing.key, language)
     try:
         return make(connection, place, wanted, now_ms(), call)
     except Refused as refused:

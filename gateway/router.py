@@ -23,7 +23,7 @@ from trunkline.adapters.base import (
 )
 from trunkline.agent.scope import AccountId
 from trunkline.agent.stream_text import clean
-from trunkline.gateway import access, admission, budgets, changes, identity, linking, rates, reactions
+from trunkline.gateway import access, admission, budgets, changes, identity, linking, reactions
 from trunkline.gateway.budgets import Today
 from trunkline.gateway.buttons import read_press
 from trunkline.gateway.clock import now_ms
@@ -32,7 +32,7 @@ from trunkline.gateway.labels import plain_label
 from trunkline.gateway.payloads import dump_inbound, dump_outbound
 from trunkline.gateway.sentences import describe_place, say
 from trunkline.gateway.settings import FileSettings
-from trunkline.gateway.state import codes, early, gone, heard, inbox, outbox, people
+from trunkline.gateway.state import codes, early, gone, heard, inbox, outbox, people, rates
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.outbox import Plan

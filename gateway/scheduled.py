@@ -3,14 +3,13 @@
 import re
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from trunkline.adapters.base import ChatKind, InboundKind, InboundMessage, Sender
 from trunkline.gateway.reminder_times import describe_moment
 from trunkline.gateway.state import reminders
 from trunkline.gateway.state.records import Account, Room, Session, SessionKey
 from trunkline.gateway.state.reminders import Reminder
-from trunkline.gateway.state.schema import message, session
 
 SCHEDULED = "scheduled"
 """The kind of the inbox row of a run, and the origin of its session."""
@@ -62,30 +61,8 @@ def tell_model(connection: Connection, current: Session) -> list[str]:
     """What came into a chat by itself since its conversation's last message, for the model to know of."""
     fired = reminders.fired_here(connection, current.key, current.last_ms)
     lines = [f"Since then you reminded the person here: “{_short(one.text)}”" for one in fired]
-    answers = _run_answers(connection, current)
+    answers = reminders.run_answers(connection, current, MOST_RUNS)
     return [*lines, *(f"Since then a scheduled run of yours wrote here:\n{_short(one)}" for one in answers)]
-
-
-def _run_answers(connection: Connection, current: Session) -> list[str]:
-    key = current.key
-    last = (
-        select(message.c.content)
-        .where(message.c.session_id == session.c.id, message.c.role == "assistant", message.c.state == "live")
-        .order_by(message.c.seq.desc())
-        .limit(1)
-        .correlate(session)
-        .scalar_subquery()
-    )
-    query = select(last).where(
-        session.c.stream_id == current.stream,
-        session.c.origin == SCHEDULED,
-        session.c.started_ms > current.last_ms,
-        session.c.chat == key.chat,
-        session.c.thread == key.thread,
-        session.c.member == key.member,
-    )
-    rows = connection.execute(query.order_by(session.c.id.desc()).limit(MOST_RUNS)).scalars().all()
-    return [text for text in reversed(rows) if text]
 
 
 def _short(text: str) -> str:

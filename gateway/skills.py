@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from trunkline.agent.scope import PersonScope, Scope
 from trunkline.agent.skills.edits import Change, Changed, Origin
@@ -18,10 +18,9 @@ from trunkline.agent.skills.store import Shelf, SkillPage, SkillStore
 from trunkline.agent.stream_text import NOTE
 from trunkline.agent.tools.skills import render_page
 from trunkline.gateway.memory_approval import is_paused
-from trunkline.gateway.state import people, skills_told
+from trunkline.gateway.state import people, sessions, skills_told
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.forgetting import Fact
-from trunkline.gateway.state.schema import session
 
 PRIVATE = "This conversation is private, so nothing of it is kept, in no skill either."
 PAUSED = (
@@ -61,7 +60,8 @@ class GuardedSkills:
         return await self._store.change(owner, change, origin)
 
     async def note_use(self, scope: Scope, name: str, origin: Origin) -> None:
-        if not await self._database.read(lambda c: _is_private(c, origin)):
+        standing = await self._database.read(lambda c: sessions.standing(c, origin.session))
+        if standing is None or not standing.private:
             await self._store.note_use(scope, name, origin)
 
     async def _check(self, owner: Scope, origin: Origin) -> None:
@@ -73,17 +73,11 @@ class GuardedSkills:
             raise BadSkill(APPROVAL)
 
 
-def _is_private(connection: Connection, origin: Origin) -> bool:
-    query = select(session.c.private).where(session.c.public_id == origin.session)
-    return bool(connection.execute(query).scalar_one_or_none())
-
-
 def _refusal(connection: Connection, owner: Scope, origin: Origin) -> str | None:
-    if _is_private(connection, origin):
+    standing = sessions.standing(connection, origin.session)
+    if standing is not None and standing.private:
         return PRIVATE
-    query = select(session.c.prompt_hash).where(session.c.public_id == origin.session)
-    found = connection.execute(query).first()
-    if origin.by == "review" and found is not None and found.prompt_hash is None:
+    if standing is not None and standing.forgotten and origin.by == "review":
         return FORGOTTEN
     person = people.person_of(connection, owner)
     return PAUSED if person is not None and is_paused(connection, person.slug) else None

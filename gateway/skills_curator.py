@@ -7,11 +7,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from trunkline.adapters.base import ChatRef, OutboundMessage
-from trunkline.agent.scope import AccountId, PersonId, PersonScope, RoomId, RoomScope
+from trunkline.agent.scope import AccountId, PersonId, PersonScope, RoomScope
 from trunkline.agent.skills.curator import Curated
 from trunkline.agent.skills.format import BadSkill
 from trunkline.agent.skills.store import SkillStore
@@ -19,9 +19,8 @@ from trunkline.gateway.clock import now_ms
 from trunkline.gateway.memory_approval import Render
 from trunkline.gateway.payloads import dump_outbound
 from trunkline.gateway.sentences import say
-from trunkline.gateway.state import kv, outbox, people, sessions
+from trunkline.gateway.state import kv, outbox, people, sessions, turns
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.schema import person, room, turn
 
 log = logging.getLogger(__name__)
 
@@ -103,24 +102,13 @@ def _take_turn(connection: Connection, at_ms: int) -> bool:
     last = kv.get_value(connection, LAST_RUN)
     if last is not None and at_ms - int(last) < EVERY_MS:
         return False
-    if last is not None and not _is_quiet(connection, at_ms):
+    if last is not None and not turns.is_quiet(connection, at_ms - QUIET_MS):
         return False
     kv.put_value(connection, LAST_RUN, str(at_ms))
     return last is not None
 
 
-def _is_quiet(connection: Connection, at_ms: int) -> bool:
-    running = select(func.count()).where(turn.c.state == "running")
-    latest = select(func.coalesce(func.max(turn.c.started_ms), 0))
-    if connection.execute(running).scalar_one():
-        return False
-    return at_ms - int(connection.execute(latest).scalar_one()) >= QUIET_MS
-
-
 def _owners(connection: Connection) -> list[PersonScope | RoomScope]:
-    slugs = connection.execute(select(person.c.slug).order_by(person.c.id)).scalars()
-    rooms = connection.execute(select(room.c.slug).order_by(room.c.id)).scalars()
-    return [
-        *(PersonScope(PersonId(slug)) for slug in slugs),
-        *(RoomScope(RoomId(slug), NOBODY) for slug in rooms),
-    ]
+    slugs = [one.slug for one in people.list_people(connection)]
+    rooms = people.list_rooms(connection)
+    return [*map(PersonScope, slugs), *(RoomScope(one.slug, NOBODY) for one in rooms)]

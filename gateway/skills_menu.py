@@ -10,16 +10,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from sqlalchemy import Connection, select
-
 from trunkline.adapters.base import Adapter, AdapterError, CommandSpec, ShowsCommands
 from trunkline.agent.scope import PersonId, Scope
 from trunkline.agent.skills.store import NO_SKILLS, Shared, Shelf, SkillStore
 from trunkline.gateway.beside_turns import contained
 from trunkline.gateway.commands.catalogue import BY_NAME
 from trunkline.gateway.opening import Opened
+from trunkline.gateway.state import sessions
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.schema import account, person, session, stream
 
 log = logging.getLogger(__name__)
 
@@ -120,20 +118,8 @@ class SkillMenus:
         """Their next turns show it."""
 
     async def erase(self, slug: PersonId, /) -> None:
-        for place in await self._database.read(lambda c: _direct_chats(c, slug)):
+        for place in await self._database.read(lambda c: sessions.direct_chats(c, slug)):
             await self._show(place, ())
 
     async def export(self, slug: PersonId, /) -> Mapping[str, bytes]:
         return {}
-
-
-def _direct_chats(connection: Connection, slug: PersonId) -> tuple[Place, ...]:
-    query = (
-        select(session.c.platform, session.c.chat)
-        .distinct()
-        .join(stream, session.c.stream_id == stream.c.id)
-        .join(account, stream.c.account_id == account.c.id)
-        .join(person, account.c.person_id == person.c.id)
-        .where(person.c.slug == slug)
-    )
-    return tuple((row.platform, row.chat) for row in connection.execute(query))

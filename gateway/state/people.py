@@ -222,6 +222,10 @@ def find_room(connection: Connection, platform: str, realm: str, chat: str) -> R
     return None if row is None else _room(row)
 
 
+def list_rooms(connection: Connection) -> tuple[Room, ...]:
+    return tuple(_room(row) for row in connection.execute(select(room).order_by(room.c.id)))
+
+
 def load_room(connection: Connection, room_id: int) -> Room:
     return _room(connection.execute(select(room).where(room.c.id == room_id)).one())
 
@@ -299,6 +303,13 @@ def members_on(connection: Connection, platform: str) -> tuple[tuple[Room, Accou
         (load_room(connection, row.room_id), load_account(connection, row.account_id))
         for row in connection.execute(query).all()
     )
+
+
+def has_left(connection: Connection, room_id: int, account_id: AccountId) -> bool:
+    query = select(room_member.c.left_ms).where(
+        room_member.c.room_id == room_id, room_member.c.account_id == account_id
+    )
+    return connection.execute(query).scalar() is not None
 
 
 def note_left(connection: Connection, room_id: int, account_id: AccountId, now_ms: int) -> None:

@@ -11,8 +11,18 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, fun
 
 from trunkline.agent.scope import AccountId, PersonScope, Scope
 from trunkline.gateway.state import links
-from trunkline.gateway.state.records import Account, SessionKey
-from trunkline.gateway.state.schema import account, inbox, outbox, person, reminder, room, stream
+from trunkline.gateway.state.records import Account, Session, SessionKey
+from trunkline.gateway.state.schema import (
+    account,
+    inbox,
+    message,
+    outbox,
+    person,
+    reminder,
+    room,
+    session,
+    stream,
+)
 
 Kind = Literal["text", "run"]
 KEEP_DONE_MS = 7 * 86_400_000
@@ -175,6 +185,29 @@ def fired_here(connection: Connection, key: SessionKey, since_ms: int) -> tuple[
     )
     rows = connection.execute(query.order_by(reminder.c.fired_ms.desc()).limit(10)).all()
     return tuple(map(_reminder, reversed(rows)))
+
+
+def run_answers(connection: Connection, here: Session, most: int) -> list[str]:
+    """What scheduled runs answered in a conversation's place since its last message, oldest first."""
+    answer = (
+        select(message.c.content)
+        .where(message.c.session_id == session.c.id, message.c.role == "assistant", message.c.state == "live")
+        .order_by(message.c.seq.desc())
+        .limit(1)
+        .correlate(session)
+        .scalar_subquery()
+    )
+    key = here.key
+    query = select(answer).where(
+        session.c.stream_id == here.stream,
+        session.c.origin == "scheduled",
+        session.c.started_ms > here.last_ms,
+        session.c.chat == key.chat,
+        session.c.thread == key.thread,
+        session.c.member == key.member,
+    )
+    rows = connection.execute(query.order_by(session.c.id.desc()).limit(most)).scalars().all()
+    return [text for text in reversed(rows) if text]
 
 
 def forget_done(connection: Connection, now_ms: int) -> None:

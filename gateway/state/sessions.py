@@ -4,13 +4,15 @@ import hashlib
 import secrets
 import time
 import uuid
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, Select, insert, select, update
 
+from trunkline.agent.scope import PersonId
 from trunkline.gateway.state import homes
 from trunkline.gateway.state.records import Session, SessionKey
-from trunkline.gateway.state.schema import account, session, stream, system_prompt
+from trunkline.gateway.state.schema import account, person, session, stream, system_prompt
 
 
 def new_public_id() -> str:
@@ -25,6 +27,28 @@ def find_open(connection: Connection, key: SessionKey) -> Session | None:
     query = _sessions().where(*_is(key), session.c.ended_ms.is_(None))
     row = connection.execute(query).first()
     return None if row is None else _session(row)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What of a conversation decides whether something of it may be kept, and where one is told of it.
+
+    `forgotten`: a fact that stands in it was, and its model has yet to be given a new prompt.
+    """
+
+    key: SessionKey
+    stream: int
+    private: bool
+    forgotten: bool
+    origin: str
+
+
+def standing(connection: Connection, public_id: str | None) -> Standing | None:
+    """Of the conversation of that id; None where there is none."""
+    row = connection.execute(select(session).where(session.c.public_id == public_id)).first()
+    if row is None:
+        return None
+    return Standing(_key(row), row.stream_id, row.private, row.prompt_hash is None, row.origin)
 
 
 def load(connection: Connection, session_id: int) -> Session:
@@ -82,6 +106,13 @@ def end(connection: Connection, key: SessionKey, reason: str, now_ms: int) -> bo
     return result.rowcount > 0
 
 
+def follow(connection: Connection, session_id: int, earlier_id: int, origin: str) -> None:
+    """Notes which conversation a new one follows, and why."""
+    connection.execute(
+        update(session).where(session.c.id == session_id).values(parent_id=earlier_id, origin=origin)
+    )
+
+
 def set_snapshot(connection: Connection, session_id: int, snapshot: str) -> None:
     connection.execute(update(session).where(session.c.id == session_id).values(snapshot=snapshot))
 
@@ -126,6 +157,19 @@ def home_of(connection: Connection, person_id: int) -> SessionKey | None:
     return None if row is None else _session(row).key
 
 
+def direct_chats(connection: Connection, slug: PersonId) -> tuple[tuple[str, str], ...]:
+    """The platforms and chats in which a person has written to the assistant alone."""
+    query = (
+        select(session.c.platform, session.c.chat)
+        .distinct()
+        .join(stream, session.c.stream_id == stream.c.id)
+        .join(account, stream.c.account_id == account.c.id)
+        .join(person, account.c.person_id == person.c.id)
+        .where(person.c.slug == slug)
+    )
+    return tuple((row.platform, row.chat) for row in connection.execute(query))
+
+
 def _is(key: SessionKey) -> tuple[Any, ...]:
     return (
         session.c.platform == key.platform,
@@ -150,12 +194,16 @@ def _sessions() -> Select[Any]:
     )
 
 
+def _key(row: Row[Any]) -> SessionKey:
+    return SessionKey(row.platform, row.tenant, row.chat, row.thread, row.member)
+
+
 def _session(row: Row[Any]) -> Session:
     return Session(
         id=row.id,
         public_id=row.public_id,
         stream=row.stream_id,
-        key=SessionKey(row.platform, row.tenant, row.chat, row.thread, row.member),
+        key=_key(row),
         title=row.title,
         model=row.model,
         prompt=row.prompt or "",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from trunkline.agent.calls import REPEATED_RESULT_CHARS, SAME_RESULT
 from trunkline.agent.memory.credentials import mask_credentials
@@ -69,6 +69,15 @@ def resume(connection: Connection, turn_id: int, owner: str) -> TurnRow | None:
     attempt = row.attempt + 1
     connection.execute(update(turn).where(turn.c.id == turn_id).values(attempt=attempt, owner=owner))
     return TurnRow(TurnKey(turn_id, attempt), row.session_id, row.stream_id, AccountId(row.account_id))
+
+
+def is_quiet(connection: Connection, since_ms: int) -> bool:
+    """Whether no turn runs, and none has begun since."""
+    running = select(func.count()).where(turn.c.state == "running")
+    latest = select(func.coalesce(func.max(turn.c.started_ms), 0))
+    if connection.execute(running).scalar_one():
+        return False
+    return int(connection.execute(latest).scalar_one()) <= since_ms
 
 
 def recorded(connection: Connection, turn_id: int) -> tuple[UserMessage, tuple[Message, ...]]:

@@ -10,7 +10,6 @@ from tests.gateway.inbound import direct, in_room
 from tests.gateway.memory_desk import ACCOUNTS, Typing, typing
 from trunkline.adapters.base import InboundKind, InboundMessage
 from trunkline.agent.overheard import HeardLine, render_heard
-from trunkline.gateway import rates
 from trunkline.gateway.access import is_called
 from trunkline.gateway.bursts import SPLIT_CHARS, join, lease_whole
 from trunkline.gateway.changes import note_deletion
@@ -18,7 +17,7 @@ from trunkline.gateway.clock import now_ms
 from trunkline.gateway.commands.turns import find_model
 from trunkline.gateway.opening import NewSessions, Opening
 from trunkline.gateway.payloads import dump_inbound
-from trunkline.gateway.state import heard, inbox, people, sessions, turns
+from trunkline.gateway.state import heard, inbox, people, rates, sessions, turns
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.records import Account, InboxRow, SessionKey

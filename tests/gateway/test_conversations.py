@@ -7,11 +7,11 @@ from sqlalchemy import Connection, func, select, update
 from tests.gateway.rows import MINUTE_MS, START_MS, add_session, direct_stream, say
 from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage
 from trunkline.gateway.clock import now_ms
-from trunkline.gateway.conversations import LISTED, StoreConversations
 from trunkline.gateway.identity import assert_config, local_account
 from trunkline.gateway.payloads import dump_outbound
 from trunkline.gateway.settings import parse_settings
 from trunkline.gateway.state import outbox, people
+from trunkline.gateway.state.conversations import LISTED, StoreConversations
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.schema import message, session
 from trunkline.gateway.state.schema import outbox as outbox_table
