@@ -25,11 +25,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from math import inf
 from typing import NoReturn
 
 import aiohttp
 from slack_sdk.errors import SlackApiError
+from slack_sdk.models.blocks import Block
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
@@ -44,7 +46,6 @@ from trunkline.adapters.base import (
     Limits,
     NotStored,
     OutboundMessage,
-    RateLimited,
     Receipt,
     Rejected,
     Unauthorized,
@@ -67,6 +68,8 @@ from trunkline.adapters.slack_inbound import (
 from trunkline.adapters.slack_members import Members
 from trunkline.adapters.slack_names import Names
 from trunkline.adapters.slack_socket import Socket, build_app, open_socket, raised
+from trunkline.adapters.slack_status import Status
+from trunkline.adapters.slack_streams import SlackStreams
 from trunkline.adapters.slack_text import without_pings
 from trunkline.adapters.slack_wire import WireHistory
 
@@ -81,9 +84,6 @@ _KEEP_ALIVE_S = 10.0
 _LOOK_BACK = timedelta(hours=1)
 _CLOCKS_DIFFER = timedelta(minutes=5)
 _MOST_AT_ONCE = 999
-_STATUS = "is thinking…"
-_STATUS_PAUSE_S = 600.0
-_MOST_PAUSES = 1000
 _MOST_PROMPTS = 4
 _PROMPTS_S = 1.5
 _MOST_NAMES = 10
@@ -114,7 +114,8 @@ class SlackAdapter:
 
     `base_url` is the Web API's address with its path (default https://slack.com/api/); `proxy` an HTTP proxy,
     by default that of the environment. `suggest` says what to suggest, at most four lines, to a team's user
-    who opens the assistant's pane: nothing to somebody who may not talk.
+    who opens the assistant's pane: nothing to somebody who may not talk. `streams`: answers in threads are shown
+    by Slack's own streams while they are written.
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class SlackAdapter:
         proxy: str | None = None,
         timing: Timing | None = None,
         suggest: Suggest | None = None,
+        streams: bool = False,
     ) -> None:
         self._app_token = app_token
         self._commands = frozenset(spec.name.casefold() for spec in commands)
@@ -145,7 +147,8 @@ class SlackAdapter:
         )
         self._names = Names(self._web)
         self._members = Members(self._web)
-        self._no_status_until: dict[tuple[str, str], float] = {}
+        self._status = Status(self._web)
+        self._streams = SlackStreams(self._web, wanted=streams)
         self._reader: InboundReader | None = None
         self._socket: Socket | None = None
 
@@ -430,10 +433,12 @@ class SlackAdapter:
     async def edit(self, message_id: str, message: OutboundMessage) -> Receipt:
         """An edit whose answer was lost is Unavailable, not Uncertain: the same edit again does no harm."""
         text = without_pings(message.chunk.text, message.mention)
+        channel, cards = message.to.chat, attachments(message.buttons)
+        # What was streamed stands in blocks, which Slack would keep.
+        blocks: list[Block] | None = [] if self._streams.wanted else None
+        update = partial(self._web.chat_update, channel=channel, ts=message_id, blocks=blocks)
         with translated("the edit"):
-            await self._web.chat_update(
-                channel=message.to.chat, ts=message_id, text=text, attachments=attachments(message.buttons)
-            )
+            await self._streams.once_ended(channel, message_id, partial(update, text=text, attachments=cards))
         return Receipt(message_id)
 
     async def react(self, to: ChatRef, message_id: str, emoji: str) -> None:
@@ -453,35 +458,24 @@ class SlackAdapter:
     async def delete(self, to: ChatRef, message_id: str) -> None:
         with translated("the deletion"):
             try:
-                await self._web.chat_delete(channel=to.chat, ts=message_id)
+                delete = partial(self._web.chat_delete, channel=to.chat, ts=message_id)
+                await self._streams.once_ended(to.chat, message_id, delete)
             except SlackApiError as exc:
                 if exc.response.get("error") != "message_not_found":
                     raise
 
     async def typing(self, to: ChatRef, *, on: bool) -> None:
-        """Sets or clears the status of a thread. It is a courtesy: whatever Slack says, this never raises.
+        """Sets or clears the status of a thread. Never raises."""
+        await self._status.show(to, on=on)
 
-        Only threads have one. Where Slack refuses it, nothing is asked again for a while.
-        """
-        where = (to.chat, to.thread or "")
-        now = asyncio.get_running_loop().time()
-        if to.thread is None or self._no_status_until.get(where, 0.0) > now:
-            return
-        try:
-            with translated("the status"):
-                await self._web.assistant_threads_setStatus(
-                    channel_id=to.chat, thread_ts=to.thread, status=_STATUS if on else ""
-                )
-        except AdapterError as exc:
-            pause_s = exc.retry_after_s if isinstance(exc, RateLimited) else _STATUS_PAUSE_S
-            self._pause_status(where, now, pause_s if not isinstance(exc, Unavailable) else 0.0)
-            _log.debug("slack status not set cause=%s", exc)
+    def streams_in(self, to: ChatRef) -> bool:
+        return self._streams.possible_in(to)
 
-    def _pause_status(self, where: tuple[str, str], now: float, pause_s: float) -> None:
-        if len(self._no_status_until) >= _MOST_PAUSES:
-            kept = {key: until for key, until in self._no_status_until.items() if until > now}
-            self._no_status_until = kept if len(kept) < _MOST_PAUSES else {}
-        self._no_status_until[where] = now + pause_s
+    async def begin_stream(self, to: ChatRef, reader: str, realm: str) -> Receipt:
+        return await self._streams.begin(to, reader, realm)
+
+    async def add_to_stream(self, to: ChatRef, message_id: str, markdown: str, shown_chars: int) -> None:
+        await self._streams.add(to, message_id, markdown, shown_chars)
 
     async def download(self, attachment: Attachment, max_bytes: int) -> bytes:
         return await fetch_file(self._web, attachment, max_bytes, self._timing.download_s)

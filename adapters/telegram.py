@@ -83,13 +83,15 @@ _T = TypeVar("_T")
 
 
 class TelegramAdapter:
-    """One bot. `base_url` is the root of a Bot API server of one's own; `proxy` an HTTP proxy's address.
+    """One bot. `base_url` is the root of a Bot API server of one's own; `proxy` an HTTP proxy's address;
+    `drafts`: answers in private chats are shown by Telegram's own drafts while they are written.
 
     Raises Unauthorized at once for an empty token.
     """
 
     platform = "telegram"
     reactions: frozenset[str] | None = frozenset(emoji.value for emoji in ReactionEmoji)
+    draft_fades_s = 30.0
     limits = Limits(
         message_chars=MESSAGE_UNITS,
         edit_interval_s=1.0,
@@ -107,6 +109,7 @@ class TelegramAdapter:
         base_url: str | None = None,
         proxy: str | None = None,
         pacing: PollPacing | None = None,
+        drafts: bool = False,
     ) -> None:
         if not token:
             raise Unauthorized(
@@ -141,6 +144,7 @@ class TelegramAdapter:
         self._presses: Presses | None = None
         self._user_name = ""
         self._heard_s = 0.0
+        self._drafts = drafts
 
     async def run(self, deliver: Deliver, connected: Callable[[str], None]) -> None:
         """Polls until cancelled. The next poll, which tells Telegram that we have a batch, goes out only
@@ -270,6 +274,27 @@ class TelegramAdapter:
             return Receipt(str(sent.message_id))
 
         return await self._in_chat(message.to, "sending", call)
+
+    def shows_drafts(self, to: ChatRef) -> bool:
+        """In private chats alone."""
+        return self._drafts and _number(to.chat) > 0
+
+    async def show_draft(self, to: ChatRef, draft_id: int, chunk: Chunk) -> None:
+        async def call(chat: int, thread: int | None) -> None:
+            await styled(
+                chunk,
+                lambda text, entities: self._bot.send_message_draft(
+                    chat, draft_id, text, message_thread_id=thread, entities=entities
+                ),
+            )
+
+        try:
+            await self._in_chat(to, "drafting", call)
+        except Unauthorized as exc:
+            # A server that knows no drafts says so in a way that the library takes for a bad token; if it is
+            # one, polling finds out.
+            self._drafts = False
+            raise Rejected("This server of the Bot API has no drafts.") from exc
 
     async def _whisper(self, message: OutboundMessage) -> bool:
         """By the press of a button that is still open; false when there is none and the chat may see it."""

@@ -66,13 +66,15 @@ Record = Callable[[Connection], None]
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where an answer goes on a platform. `reply_to` is quoted by its first message only."""
+    """Where an answer goes on a platform. `reply_to` is quoted by its first message only; `realm` is where the
+    id of `mention` is one's own."""
 
     platform: str
     tenant: str
     to: ChatRef
     reply_to: str | None = None
     mention: str | None = None
+    realm: str = ""
     ephemeral: bool = False
     group: bool = False
     private: bool = False

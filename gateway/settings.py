@@ -121,12 +121,17 @@ class Auxiliary(Section):
 Purpose = Literal["title", "session_search", "review", "compaction"]
 
 
+Streaming = Literal["edits", "native"]
+"""How a growing answer is shown: by edits of a message that has a stop button, or by the platform's own means."""
+
+
 class Telegram(Section):
     """`ack_reaction`: an emoji on each message when its answer begins; empty is none."""
 
     proxy: Url | None = None
     base_url: Url | None = None
     ack_reaction: str = Field(default="", max_length=8)
+    streaming: Streaming = "edits"
 
 
 class Discord(Section):
@@ -138,6 +143,7 @@ class Slack(Section):
     proxy: Url | None = None
     base_url: Url | None = None
     ack_reaction: str = Field(default="", max_length=8)
+    streaming: Streaming = "edits"
 
 
 class Web(Section):

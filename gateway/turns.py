@@ -293,7 +293,7 @@ class TurnRunner:
         adapter = self._delivery.adapter(opened.inbound.platform)
         preview = None
         if adapter is not None:
-            preview = Preview(self._database, self._delivery, adapter, where, plan)
+            preview = Preview(self._database, self._delivery, adapter, where, plan, running.stop)
         rules = replace(self._rules, busy="queue", alone=True) if is_run(opened.inbound) else self._rules
         means = Means(self._owner, self._mask, self._files.fetch_beside)
         steering = Steering(self._database, self._delivery, rules, opened, where, running, means)
@@ -468,6 +468,7 @@ def destination(message: InboundMessage) -> Destination:
         # What a thread hangs from stands in the chat: nothing in the thread can be a reply to it.
         reply_to=None if is_direct or stands_before else message.message_id,
         mention=None if is_direct else message.sender.id,
+        realm=message.realm,
         # What came of a press is for the presser.
         ephemeral=message.kind is InboundKind.BUTTON and not is_direct and message.interaction is not None,
         group=not is_direct,

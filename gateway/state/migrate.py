@@ -15,7 +15,7 @@ from trunkline.gateway.state.database import Database
 logger = logging.getLogger(__name__)
 
 # Every version there was, oldest first; the last is the one this program works with.
-VERSIONS = ("0001", "0002", "0003")
+VERSIONS = ("0001", "0002", "0003", "0004")
 HEAD = VERSIONS[-1]
 
 

@@ -5,8 +5,10 @@ import multiprocessing
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -26,6 +28,52 @@ def differences(connection: Connection) -> list[object]:
 
 def test_migrations_end_at_exactly_the_schema(database: Database) -> None:
     assert database.read_now(differences) == []
+
+
+EARLIER_ROWS = (
+    "INSERT INTO person (id, slug, name) VALUES (1, 'ana', 'Ana')",
+    "INSERT INTO account (id, person_id, platform, user_id) VALUES (1, 1, 'telegram', '1001')",
+    "INSERT INTO stream (id, account_id, last_n, indexed_count, indexed_words) VALUES (1, 1, 1, 1, 1)",
+    "INSERT INTO session (id, public_id, stream_id, platform, tenant, chat) "
+    "VALUES (1, 'one', 1, 'telegram', '9', '1001')",
+    "INSERT INTO message (id, session_id, seq, role, content, created_ms) "
+    f"VALUES ({(1 << 32) + 1}, 1, 1, 'user', 'a zebra', 1)",
+    "INSERT INTO indexed_message (id, session_id, seq, role, words, account_id, created_ms) "
+    f"VALUES ({(1 << 32) + 1}, 1, 1, 0, 1, 1, 1)",
+)
+
+
+def fill(connection: Connection) -> None:
+    for statement in EARLIER_ROWS:
+        connection.execute(text(statement))
+    fulltext.insert_entries(connection, [fulltext.Entry((1 << 32) + 1, ("zebra",), (), is_tool=False)])
+
+
+def zebras(connection: Connection) -> set[int]:
+    reach = fulltext.Reach((1,), (fulltext.USER, fulltext.ASSISTANT))
+    return fulltext.posting_ids(connection, (fulltext.Phrase(("zebra",)),), reach, 10)
+
+
+@pytest.mark.parametrize("version", VERSIONS[:-1])
+def test_a_database_of_every_earlier_version_keeps_its_rows(bare_url: str, version: str) -> None:
+    with Database(bare_url) as database:
+        database.write_alone_now(lambda connection: command.upgrade(configuration(connection), version))
+        database.write_now(fill)
+
+        assert migrate_now(database) == HEAD
+
+        assert database.read_now(differences) == []
+        assert database.read_now(zebras) == {(1 << 32) + 1}
+        kept = database.read_now(lambda c: c.execute(text("SELECT content FROM message")).scalars().all())
+        assert kept == ["a zebra"]
+
+
+def test_an_index_that_is_damaged_keeps_no_database_from_being_migrated(tmp_path: Path) -> None:
+    with Database.sqlite(tmp_path / "state.db") as database:
+        database.write_alone_now(lambda connection: command.upgrade(configuration(connection), "0003"))
+        database.write_now(lambda c: c.execute(text("UPDATE message_fts_data SET block = x'ff'")))
+
+        assert migrate_now(database) == HEAD
 
 
 STAYING = frozenset({"account", "room", "stream"})
@@ -91,16 +139,18 @@ def test_a_failed_migration_leaves_nothing_behind(bare_url: str) -> None:
 
 def test_the_index_of_the_migration_is_the_one_a_rebuild_makes(sqlite_database: Database) -> None:
     def definitions(connection: Connection) -> list[str]:
-        found = connection.execute(
-            text("SELECT sql FROM sqlite_master WHERE name IN ('message_fts', 'tool_fts')")
+        made = "SELECT sql FROM sqlite_master WHERE name IN ('message_fts', 'tool_fts')"
+        sizes = " UNION ALL ".join(
+            f"SELECT '{table} ' || v FROM {table}_config WHERE k = 'pgsz'" for table in fulltext.TABLES
         )
-        return sorted(found.scalars())
+        return sorted(connection.execute(text(f"{made} UNION ALL {sizes}")).scalars())
 
     before = sqlite_database.read_now(definitions)
     sqlite_database.write_now(fulltext.drop_tables)
     sqlite_database.write_now(fulltext.create_tables)
 
     assert sqlite_database.read_now(definitions) == before
+    assert len(before) == 4
 
 
 def test_nothing_loads_alembic_when_there_is_nothing_to_migrate(
