@@ -114,8 +114,8 @@ class SlackAdapter:
 
     `base_url` is the Web API's address with its path (default https://slack.com/api/); `proxy` an HTTP proxy,
     by default that of the environment. `suggest` says what to suggest, at most four lines, to a team's user
-    who opens the assistant's pane: nothing to somebody who may not talk. `streams`: answers in threads are shown
-    by Slack's own streams while they are written.
+    who opens the assistant's pane: nothing to somebody who may not talk. With `streams` answers in threads
+    are shown by Slack's own streams while they are written.
     """
 
     def __init__(

@@ -21,6 +21,8 @@ _MOST_OPEN = 1000
 # What would call people, user groups or everybody in a channel. Each looks one character ahead only, so that
 # a text that has grown begins with what was made of it before.
 _PING = re.compile(r"<(?=[!@])|(?<!\w)@(?=\w)")
+_STOPPED = "stopped_by_user"
+_ENDED = {"message_not_in_streaming_state", _STOPPED}
 _T = TypeVar("_T")
 
 
@@ -30,7 +32,7 @@ def calling_nobody(markdown: str) -> str:
 
 
 class SlackStreams:
-    """The streams of one app; `wanted` says whether it uses them, and is false once Slack knows no streams."""
+    """The streams of one app. `wanted`: it uses them; false from when Slack said that it knows no streams."""
 
     def __init__(self, web: AsyncWebClient, *, wanted: bool) -> None:
         self._web = web
@@ -80,7 +82,7 @@ class SlackStreams:
         try:
             await self._web.chat_stopStream(channel=channel, ts=ts)
         except SlackApiError as exc:
-            if _error(exc) != "message_not_in_streaming_state":
+            if _error(exc) not in _ENDED:
                 raise
         self._open.pop((channel, ts), None)
 
@@ -90,7 +92,7 @@ class SlackStreams:
             try:
                 yield
             except SlackApiError as exc:
-                if _error(exc) == "stopped_by_user":
+                if _error(exc) == _STOPPED:
                     raise StoppedByReader("Slack's own button has stopped the answer.") from exc
                 if _error(exc) == "unknown_method":
                     self.wanted = False

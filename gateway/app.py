@@ -415,12 +415,9 @@ def chat_platforms(
 def _telegram(menu: Sequence[CommandSpec], config: Config) -> Adapter:
     from trunkline.adapters.telegram import TelegramAdapter  # noqa: PLC0415
 
-    settings = config.platforms.telegram
+    settings, token = config.platforms.telegram, config.secrets.telegram_bot_token
     return TelegramAdapter(
-        config.secrets.telegram_bot_token,
-        commands=menu,
-        base_url=settings.base_url,
-        proxy=settings.proxy,
+        token, commands=menu, base_url=settings.base_url, proxy=settings.proxy, drafts=settings.is_native
     )
 
 
@@ -441,6 +438,7 @@ def _slack(suggestions: Suggestions | None, config: Config) -> Adapter:
         base_url=settings.base_url,
         proxy=settings.proxy,
         suggest=None if suggestions is None else partial(suggestions, "slack"),
+        streams=settings.is_native,
     )
 
 

@@ -66,8 +66,8 @@ Record = Callable[[Connection], None]
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where an answer goes on a platform. `reply_to` is quoted by its first message only; `realm` is where the
-    id of `mention` is one's own."""
+    """Where an answer goes on a platform. `reply_to` is quoted by its first message only; `realm` qualifies
+    `mention`."""
 
     platform: str
     tenant: str

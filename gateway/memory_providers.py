@@ -31,11 +31,11 @@ from trunkline.gateway.memory_control import ORDER
 from trunkline.gateway.opening import Opened
 from trunkline.gateway.provider_outbox import DRAIN_S, ProviderOutbox
 from trunkline.gateway.provider_recall import PersonsWish, ProviderRecall
-from trunkline.gateway.provider_turns import note_ended_sessions
 from trunkline.gateway.state import journal, kv, links, provider_rows
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.facts import StoreFacts
 from trunkline.gateway.state.journal import owner_of
+from trunkline.gateway.state.provider_sessions import note_ended_sessions
 
 log = logging.getLogger(__name__)
 

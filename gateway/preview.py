@@ -1,8 +1,8 @@
 """Shows an answer while it is written, at the pace the platform allows; the latest text wins.
 
-By edits of its messages, or by the platform's own drafts or stream where its adapter offers them: one way for
-each turn, edits being what is left when the other is refused. The final text is delivery's work; it takes over
-the messages that were made here.
+By edits of its messages, or by the platform's own drafts or stream where its adapter offers them; where those
+are refused, by edits for the rest of the turn. The final text is delivery's work; it takes over the messages
+that were made here.
 """
 
 import asyncio
@@ -173,6 +173,7 @@ class Preview:
                 return
         except StoppedByReader:
             self._stop()
+            return
         except Rejected as error:
             log.info("shown by edits from now on: %s on %s", error, self._where.platform)
         self._drafts = self._streams = None
@@ -209,9 +210,7 @@ class Preview:
         self.has_begun = True
         where = self._where
         payload = payloads(where, [Chunk("")])[0]
-        row = await self._database.write(
-            lambda c: outbox.begin_preview(c, self._plan, 0, payload, now_ms())
-        )
+        row = await self._database.write(lambda c: outbox.begin_preview(c, self._plan, 0, payload, now_ms()))
         try:
             reader = where.mention or ""
             await self._post(row, payload, streams.begin_stream(where.to, reader, where.realm))

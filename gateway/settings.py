@@ -121,17 +121,22 @@ class Auxiliary(Section):
 Purpose = Literal["title", "session_search", "review", "compaction"]
 
 
-Streaming = Literal["edits", "native"]
-"""How a growing answer is shown: by edits of a message that has a stop button, or by the platform's own means."""
+class Streaming(Section):
+    """`streaming`: a growing answer is shown by edits of a message, or by the platform's drafts or stream."""
+
+    streaming: Literal["edits", "native"] = "edits"
+
+    @property
+    def is_native(self) -> bool:
+        return self.streaming == "native"
 
 
-class Telegram(Section):
+class Telegram(Streaming):
     """`ack_reaction`: an emoji on each message when its answer begins; empty is none."""
 
     proxy: Url | None = None
     base_url: Url | None = None
     ack_reaction: str = Field(default="", max_length=8)
-    streaming: Streaming = "edits"
 
 
 class Discord(Section):
@@ -139,11 +144,10 @@ class Discord(Section):
     ack_reaction: str = Field(default="", max_length=8)
 
 
-class Slack(Section):
+class Slack(Streaming):
     proxy: Url | None = None
     base_url: Url | None = None
     ack_reaction: str = Field(default="", max_length=8)
-    streaming: Streaming = "edits"
 
 
 class Web(Section):

@@ -33,7 +33,7 @@ _BACKTICKS = re.compile(r"`+")
 
 
 def render_discord(markdown: str, limit_chars: int = MESSAGE_CHARS) -> tuple[Chunk, ...]:
-    """The whole text as messages of at most `limit_chars` code points (40 or more)."""
+    """The whole text as messages of at most `limit_chars` code points."""
     keeps = partial(_keeps_link, limit_chars // 2)
     blocks = (
         overheads_fit(block, limit_chars) if isinstance(block, Code) else block

@@ -35,7 +35,7 @@ _BESIDE_A_MARK = " \t.,;:!?()[]{}\"'-–—/…" + INVISIBLE
 
 
 def render_slack(markdown: str, limit_bytes: int = MESSAGE_BYTES) -> tuple[Chunk, ...]:
-    """The whole text as messages of at most `limit_bytes` bytes of UTF-8 (40 or more)."""
+    """The whole text as messages of at most `limit_bytes` bytes of UTF-8."""
     keeps = partial(_keeps_link, limit_bytes // 2)
     blocks = (
         overheads_fit(_fenced(block), limit_bytes) if isinstance(block, Code) else block

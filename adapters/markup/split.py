@@ -13,9 +13,6 @@ from trunkline.adapters.base import Chunk, Entity
 from trunkline.adapters.markup.blocks import Block, Code, is_blank
 from trunkline.adapters.markup.graphemes import grapheme_cut
 
-LIMIT_LEAST = 40
-"""The smallest chunk that every construct fits in, once it is stripped of its styles."""
-
 _FULL_ENOUGH = 0.97
 """A part that fills its room to this share is not tried any longer."""
 
@@ -48,10 +45,11 @@ class Dialect(Protocol):
 def split(blocks: Iterable[Block], dialect: Dialect, limit: int) -> tuple[Chunk, ...]:
     """The blocks as chunks of at most `limit`, in order, none of them blank.
 
-    Raises ValueError for a limit under LIMIT_LEAST.
+    A chunk is longer only where the limit is below what a single character takes as the dialect writes it.
+    Raises ValueError for a limit under 1.
     """
-    if limit < LIMIT_LEAST:
-        raise ValueError(f"a chunk needs a limit of at least {LIMIT_LEAST}, not {limit}")
+    if limit < 1:
+        raise ValueError(f"a chunk needs a limit of at least 1, not {limit}")
     packer = _Packer(dialect, limit)
     for block in blocks:
         packer.add(block)
@@ -114,7 +112,7 @@ class _Packer:
     def _add_in_parts(self, block: Block) -> None:
         if self._used > self.limit * 2 // 3:
             self._turn_over()
-        start = 0
+        start, is_bare = 0, False
         while start < len(block.text):
             cut, piece = self._furthest(block, start)
             if cut > start:
@@ -125,8 +123,12 @@ class _Packer:
                     self.flush()
             elif self._blocks:
                 self.flush()
+            elif not is_bare:
+                block, start, is_bare = block.bare(start), 0, True
             else:
-                block, start = block.bare(start), 0
+                self._put(block, self.dialect.write(block.part(start, start + 1)))
+                self.flush()
+                start = _after_cut(block, start + 1)
 
     def _furthest(self, block: Block, start: int) -> tuple[int, Chunk]:
         """The best place to cut so that the part from `start` fits here, and that part; `start` if none."""
@@ -186,12 +188,15 @@ class _Packer:
     def _take(self, block: Block, piece: Chunk) -> bool:
         if not self._fits(block, piece):
             return False
+        self._put(block, piece)
+        return True
+
+    def _put(self, block: Block, piece: Chunk) -> None:
         if not is_blank(piece.text):
             self._used += self._joint_size(block) + self.dialect.size(piece.text)
             self._entities += len(piece.entities)
             self._blocks.append(block)
             self._pieces.append(piece)
-        return True
 
 
 def _best_cut(block: Block, start: int, reach: int, *, alone: bool) -> int:

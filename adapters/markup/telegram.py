@@ -34,7 +34,7 @@ _SCHEMES = ("http://", "https://", "tg://")
 
 
 def render_telegram(markdown: str, limit_units: int = MESSAGE_UNITS) -> tuple[Chunk, ...]:
-    """The whole text as messages of at most `limit_units` UTF-16 units (40 or more) and 100 entities."""
+    """The whole text as messages of at most `limit_units` UTF-16 units and 100 entities."""
     blocks = spell_out_links(parse(markdown, TABLE_COLUMNS), _keeps_link)
     return split(blocks, _Telegram(), limit_units)
 

@@ -95,6 +95,14 @@ def recorded(connection: Connection, turn_id: int) -> tuple[UserMessage, tuple[M
     return UserMessage("", ""), tuple(said)
 
 
+def asked(connection: Connection, turn_id: int) -> Sequence[str]:
+    """What a turn was asked, in order, as far as it wasn't taken back."""
+    query = select(message.c.content).where(
+        message.c.turn_id == turn_id, message.c.role == "user", message.c.state == "live"
+    )
+    return connection.execute(query.order_by(message.c.seq)).scalars().all()
+
+
 def end(connection: Connection, key: TurnKey, state: str, reason: str, stamp_ms: int) -> None:
     """Ends the turn as done, stopped or failed. Raises TurnLost when another attempt holds it."""
     check(connection, key)

@@ -20,6 +20,7 @@ from tests.adapters.markup_model import (
     squeezed,
     thorough,
     utf16_units,
+    visible,
 )
 from trunkline.adapters.base import Chunk, Entity
 from trunkline.adapters.markup.discord import render_discord
@@ -71,9 +72,21 @@ def test_an_info_line_longer_than_a_message_is_shown_whole(
 
 
 @pytest.mark.parametrize(("render", "size", "read"), PLATFORMS)
-def test_a_limit_too_small_for_anything_is_refused(render: Renderer, size: object, read: object) -> None:
-    with pytest.raises(ValueError, match="at least 40"):
-        render("text", 39)
+def test_a_limit_below_one_character_ends_and_loses_nothing(
+    render: Renderer, size: Callable[[str], int], read: Callable[[tuple[Chunk, ...]], Shown]
+) -> None:
+    """TG-03.2: at 10 a family of four has to be cut, and every character still fits; at 1 hardly one does."""
+    family = "aaaaaaaaa👨\u200d👩\u200d👧\u200d👦b"
+    marked = f"- {family} <&> **bold** `code`\n\n> @everyone\n\n```py\nx = 1\n```"
+
+    cut = render(family, 10)
+
+    assert "".join(texts(cut)) == family
+    assert all(size(text) <= 10 for text in texts(cut))
+    for limit in range(1, 40):
+        assert squeezed(read(render(marked, limit)).text) == squeezed(visible(marked))
+    with pytest.raises(ValueError, match="at least 1"):
+        render("text", 0)
 
 
 @pytest.mark.parametrize(("render", "size", "read"), PLATFORMS)

@@ -161,7 +161,7 @@ class WebApi:
             raise Refused("streaming_state_conflict")
         check_content(arguments, update=True)
         post.texts.append(str(arguments.get("text") or arguments.get("markdown_text") or ""))
-        post.blocks = arguments.get("blocks") or []
+        post.blocks = arguments.get("blocks", post.blocks)
         post.attachments = arguments.get("attachments", post.attachments)
         post.edited = self._workspace.stamp()
         await self._changed("edited", channel, post)
@@ -171,6 +171,8 @@ class WebApi:
     async def _delete(self, arguments: Arguments) -> Arguments:
         channel = self._workspace.channel(arguments.get("channel"))
         post = self._workspace.own_post(channel.id, arguments.get("ts"), "cant_delete_message")
+        if post.streaming:
+            raise Refused("cant_delete_message")
         del channel.posts[post.ts]
         await self._changed("deleted", channel, post)
         return {"channel": channel.id, "ts": post.ts}
@@ -188,11 +190,15 @@ class WebApi:
             raise Refused("missing_recipient_team_id")
         post = self._add(channel, _streamed(arguments), thread)
         post.streaming = True
+        await self._changed("posted", channel, post)
         return {"channel": channel.id, "ts": post.ts}
 
     async def _append_stream(self, arguments: Arguments) -> Arguments:
         post = self._streaming(arguments)
-        post.texts.append(post.text + _streamed(arguments))
+        added = _streamed(arguments)
+        if not added.strip():
+            raise Refused("no_text")
+        post.texts.append(post.text + added)
         return {"channel": str(arguments["channel"]), "ts": post.ts}
 
     async def _stop_stream(self, arguments: Arguments) -> Arguments:
@@ -200,12 +206,16 @@ class WebApi:
         post.texts.append(post.text + _streamed(arguments))
         post.streaming = False
         post.metadata = arguments.get("metadata")
+        post.blocks = [{"type": "markdown", "text": post.text}, *(arguments.get("blocks") or [])]
+        await self._changed("edited", self._workspace.channel(arguments["channel"]), post)
         message = self._workspace.message(post)
         return {"channel": str(arguments["channel"]), "ts": post.ts, "message": message}
 
     def _streaming(self, arguments: Arguments) -> Post:
         error = "message_not_owned_by_app"
         post = self._workspace.own_post(arguments.get("channel"), arguments.get("ts"), error)
+        if post.stopped_by_reader:
+            raise Refused("stopped_by_user")
         if not post.streaming:
             raise Refused("message_not_in_streaming_state")
         return post

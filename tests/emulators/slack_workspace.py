@@ -38,6 +38,7 @@ class Post:
     files: list[dict[str, Any]] = field(default_factory=list)
     reactions: dict[str, set[str]] = field(default_factory=dict)
     streaming: bool = False
+    stopped_by_reader: bool = False
     arguments: dict[str, Any] = field(default_factory=dict)
     attachments: list[dict[str, Any]] = field(default_factory=list)
 
@@ -46,6 +47,10 @@ class Post:
         """The buttons shown under it."""
         blocks = [*self.blocks, *(block for one in self.attachments for block in one.get("blocks", []))]
         return [button for block in blocks for button in block.get("elements", [])]
+
+    def stop_stream(self) -> None:
+        """Its reader presses Slack's own button."""
+        self.streaming, self.stopped_by_reader = False, True
 
     @property
     def text(self) -> str:

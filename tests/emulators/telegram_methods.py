@@ -103,6 +103,9 @@ class TelegramMethods(TelegramPeople):
         self.webhook_url = ""
         self.menus: dict[tuple[str, str], list[Json]] = {}
         self.drafts: dict[tuple[int, int], str] = {}
+        """What stands as a draft, by chat and draft id."""
+        self.drafted: list[tuple[int, int, str]] = []
+        """All drafts there ever were, in order: chat, draft id, text."""
         self.answered_queries: dict[str, str] = {}
         self.reactions: dict[tuple[int, int], tuple[str, ...]] = {}
         self.uploads: dict[str, tuple[str, bytes]] = {}
@@ -183,6 +186,7 @@ class TelegramMethods(TelegramPeople):
         text = arguments.get("text", "")
         self._styles("entities", text, arguments, TEXT_LIMIT)
         self.drafts[chat.facts["id"], arguments["draft_id"]] = text
+        self.drafted.append((chat.facts["id"], arguments["draft_id"], text))
         return True
 
     def _on_sendDocument(self, arguments: Json) -> Json:
@@ -285,6 +289,8 @@ class TelegramMethods(TelegramPeople):
             self._count_send(chat)
         if arguments.get("disable_notification"):
             fields["_quiet"] = True
+        # What is sent takes the draft's place.
+        self.drafts = {place: text for place, text in self.drafts.items() if place[0] != chat.facts["id"]}
         return self.store(chat, fields)
 
     def _begins_thread(self, chat: Chat, thread: int) -> bool:

@@ -20,8 +20,8 @@ from trunkline.agent.providers.dispatch import Dispatcher
 from trunkline.agent.scope import Scope
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.provider_outbox import MOST_TRIES_OF_AN_END, ProviderOutbox
-from trunkline.gateway.provider_turns import ENDED_MARK, note_ended_sessions
 from trunkline.gateway.state import kv, provider_rows
+from trunkline.gateway.state.provider_sessions import ENDED_MARK, SETTLED_MS, note_ended_sessions
 from trunkline.gateway.state.schema import message, provider_outbox, session
 
 QUICK: dict[str, Any] = {"agent": {"burst_window": 0.001}}
@@ -70,7 +70,7 @@ async def test_a_hook_that_fails_at_the_end_of_a_conversation_is_a_warning_and_a
         await ask(house, "my boat is called Marigold", "A fine name.")
         await house.say("/new")
         await house.shows("A fresh conversation")
-        assert house.database.write_now(lambda c: note_ended_sessions(c, now_ms()))
+        assert house.database.write_now(lambda c: note_ended_sessions(c, now_ms() + SETTLED_MS))
         await outbox.drain()
         sent = await ask(house, "hello", "Good morning.")
 

@@ -1,12 +1,12 @@
 """What of the conversations is written down for memory providers, in the house's own transactions."""
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
 from tests.gateway.small_house import ANA, BO, ROOM, SmallHouse
-from trunkline.gateway.provider_turns import ENDED_MARK, note_ended_sessions
 from trunkline.gateway.state import kv, provider_rows
 from trunkline.gateway.state.provider_payloads import SessionEnded, TurnSaid
-from trunkline.gateway.state.schema import account
+from trunkline.gateway.state.provider_sessions import ENDED_MARK, SETTLED_MS, note_ended_sessions
+from trunkline.gateway.state.schema import account, session
 
 
 def waiting(connection: Connection) -> list[tuple[str, object]]:
@@ -34,10 +34,16 @@ async def test_sessions_that_end_are_noted_once_but_no_private_ones(sqlite_house
 
     def work(connection: Connection) -> None:
         provider_rows.set_active(connection, ["one"])
-        assert not note_ended_sessions(connection, 1)  # what ended before there was a provider
+        ended_ms = connection.execute(
+            select(func.max(session.c.ended_ms)).where(~session.c.private)
+        ).scalar_one()
+        settled_ms = ended_ms + SETTLED_MS
+        assert not note_ended_sessions(connection, settled_ms)  # what ended before there was a provider
         kv.put_value(connection, ENDED_MARK, "0")
-        assert note_ended_sessions(connection, 2)
-        assert not note_ended_sessions(connection, 3)
+        # Another one that ended in that millisecond may not be committed yet.
+        assert not note_ended_sessions(connection, settled_ms - 1)
+        assert note_ended_sessions(connection, settled_ms)
+        assert not note_ended_sessions(connection, settled_ms + 1)
         ((owner, payload),) = waiting(connection)
         assert owner == "person:ana"
         assert isinstance(payload, SessionEnded)
