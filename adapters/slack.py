@@ -56,7 +56,7 @@ from trunkline.adapters.base import (
 from trunkline.adapters.inline import named
 from trunkline.adapters.markup.slack import render_slack
 from trunkline.adapters.slack_buttons import EMOJI, attachments, name_of_emoji
-from trunkline.adapters.slack_errors import translated
+from trunkline.adapters.slack_errors import error_of, translated
 from trunkline.adapters.slack_files import MESSAGE_BYTES, MESSAGE_FILES, fetch_file, send_files
 from trunkline.adapters.slack_inbound import (
     PLATFORM,
@@ -452,7 +452,7 @@ class SlackAdapter:
             try:
                 await self._web.reactions_add(channel=to.chat, timestamp=message_id, name=name)
             except SlackApiError as exc:
-                if exc.response.get("error") != "already_reacted":
+                if error_of(exc) != "already_reacted":
                     raise
 
     async def delete(self, to: ChatRef, message_id: str) -> None:
@@ -461,7 +461,7 @@ class SlackAdapter:
                 delete = partial(self._web.chat_delete, channel=to.chat, ts=message_id)
                 await self._streams.once_ended(to.chat, message_id, delete)
             except SlackApiError as exc:
-                if exc.response.get("error") != "message_not_found":
+                if error_of(exc) != "message_not_found":
                     raise
 
     async def typing(self, to: ChatRef, *, on: bool) -> None:

@@ -87,6 +87,11 @@ def refusal(exc: SlackApiError, what: str, *, repeatable: bool = True) -> Adapte
     return Rejected(f"Slack refused {what} ({error})")
 
 
+def error_of(exc: SlackApiError) -> str:
+    """Slack's own name for the refusal; empty where its answer made no sense."""
+    return str(_read(exc)[2].get("error") or "")
+
+
 def _lost(what: str, why: str, *, repeatable: bool) -> AdapterError:
     if repeatable:
         return Unavailable(f"Slack's answer to {what} was lost ({why})")

@@ -13,7 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from trunkline.adapters.base import ChatRef, Receipt, Rejected
 from trunkline.adapters.markup.marks import INVISIBLE
-from trunkline.adapters.slack_errors import translated
+from trunkline.adapters.slack_errors import error_of, translated
 from trunkline.adapters.streaming import StoppedByReader
 
 _MOST_OPEN = 1000
@@ -73,7 +73,7 @@ class SlackStreams:
         try:
             return await call()
         except SlackApiError as exc:
-            if _error(exc) != "streaming_state_conflict":
+            if error_of(exc) != "streaming_state_conflict":
                 raise
         await self._end(channel, ts)
         return await call()
@@ -82,7 +82,7 @@ class SlackStreams:
         try:
             await self._web.chat_stopStream(channel=channel, ts=ts)
         except SlackApiError as exc:
-            if _error(exc) not in _ENDED:
+            if error_of(exc) not in _ENDED:
                 raise
         self._open.pop((channel, ts), None)
 
@@ -92,12 +92,8 @@ class SlackStreams:
             try:
                 yield
             except SlackApiError as exc:
-                if _error(exc) == _STOPPED:
+                if error_of(exc) == _STOPPED:
                     raise StoppedByReader("Slack's own button has stopped the answer.") from exc
-                if _error(exc) == "unknown_method":
+                if error_of(exc) == "unknown_method":
                     self.wanted = False
                 raise
-
-
-def _error(exc: SlackApiError) -> str:
-    return str(exc.response.get("error"))

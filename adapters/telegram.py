@@ -38,6 +38,7 @@ from trunkline.adapters.base import (
     CommandSpec,
     Deliver,
     Limits,
+    NotStored,
     OutboundMessage,
     Receipt,
     Rejected,
@@ -50,7 +51,7 @@ from trunkline.adapters.markup.telegram import MESSAGE_UNITS, render_telegram
 from trunkline.adapters.telegram_buttons import Presses, keyboard
 from trunkline.adapters.telegram_faults import PollPacing, Setbacks, refused_token, translated
 from trunkline.adapters.telegram_files import ALBUM_FILES, UPLOAD_BYTES, send_album, send_file
-from trunkline.adapters.telegram_inbound import GENERAL_TOPIC, Myself, normalise
+from trunkline.adapters.telegram_inbound import GENERAL_TOPIC, Myself, moved_group, normalise
 from trunkline.adapters.telegram_menu import menu_name, publish_menus, publish_own_menu
 from trunkline.adapters.telegram_requests import PollRequest, WholeRequest
 from trunkline.adapters.telegram_styles import styled
@@ -74,7 +75,7 @@ POLL_CONNECTIONS = 2
 MOVED_CHATS_MOST = 1000
 """New ids of migrated groups kept in memory; the oldest is forgotten and learnt again by one refusal."""
 
-_TOPIC_GONE = re.compile(r"message thread not found|topic_deleted|topic_id_invalid")
+_TOPIC_GONE = re.compile(r"message thread not found|topic_closed|topic_deleted|topic_id_invalid")
 _MEMBER_HIDDEN = re.compile(r"user not found|participant_id_invalid|admin_required|list is inaccessible")
 _PARTED = " "
 """Between the ids of an album's messages."""
@@ -141,6 +142,7 @@ class TelegramAdapter:
         self._commands = tuple(commands)
         self._proxy = proxy
         self._moved: dict[int, int] = {}
+        self._deliver: Deliver | None = None
         self._presses: Presses | None = None
         self._user_name = ""
         self._heard_s = 0.0
@@ -151,6 +153,7 @@ class TelegramAdapter:
         after each update of it was delivered; one whose delivery fails comes again."""
         try:
             me = await self._connect()
+            self._deliver = deliver
             connected(str(me.id))
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(publish_menus(self._bot, self._commands))
@@ -441,7 +444,7 @@ class TelegramAdapter:
                 if moved:
                     raise translated(exc, doing) from exc
                 moved = True
-                self._remember_move(chat, exc.new_chat_id)
+                await self._remember_move(chat, exc.new_chat_id)
                 chat = exc.new_chat_id
             except BadRequest as exc:
                 if thread is None or not _TOPIC_GONE.search(exc.message.lower()):
@@ -451,10 +454,15 @@ class TelegramAdapter:
             except TelegramError as exc:
                 raise translated(exc, doing) from exc
 
-    def _remember_move(self, old: int, new: int) -> None:
+    async def _remember_move(self, old: int, new: int) -> None:
         if len(self._moved) >= MOVED_CHATS_MOST:
             del self._moved[next(iter(self._moved))]
         self._moved[old] = new
+        if self._deliver is not None:
+            try:
+                await self._deliver(moved_group(old, new, self._bot.id))
+            except NotStored as exc:
+                logger.warning("move of a group not stored: %s", exc)
 
 
 def _number(text: str) -> int:

@@ -227,6 +227,22 @@ def _memberships(message: Message, event: str, me: Myself) -> tuple[InboundMessa
     )
 
 
+def moved_group(old: int, new: int, me: int) -> InboundMessage:
+    """The news that a group is a supergroup now, where Telegram told it by refusing a call."""
+    return InboundMessage(
+        platform="telegram",
+        tenant=str(me),
+        kind=InboundKind.MEMBERSHIP,
+        chat=str(new),
+        chat_kind=ChatKind.GROUP,
+        sender=Sender(str(me), "", is_bot=True, is_person=False),
+        sent_at=datetime.now(UTC),
+        text=MOVED,
+        event_id=f"moved:{old}:{new}",
+        moved_from=str(old),
+    )
+
+
 def _membership(
     chat: Chat, sender: Sender, at: datetime, event: str, change: str, me: Myself
 ) -> InboundMessage:

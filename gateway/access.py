@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from trunkline.adapters.base import ChatKind, InboundKind, InboundMessage
+from trunkline.gateway import bursts, moved_rooms
 from trunkline.gateway.identity import LOCAL_PLATFORMS, local_account
 from trunkline.gateway.settings import FileSettings, RoomEntry
 from trunkline.gateway.state import people, rates, sessions
@@ -111,7 +112,7 @@ def _decide_room(
         # Nobody who merely writes in a room that isn't ours gets a row.
         known = people.find_account(connection, message.platform, message.realm, sender.id)
         return ClosedRoom(room, known)
-    entry = entry_of(settings, message)
+    entry = moved_rooms.entry_of(connection, settings, message.platform, message.realm, message.chat)
     is_bot = sender.is_bot or not sender.is_person
     if is_bot and not _is_invited(message, settings):
         return Denied("no person")
@@ -130,6 +131,10 @@ def _decide_room(
             (message.reply_to is not None and message.reply_to.is_own)
             or message.kind is InboundKind.COMMAND
             or (bool(key.thread) and not message.mentions_others and sessions.takes_part(connection, key))
+            or (
+                message.kind is InboundKind.MESSAGE
+                and bursts.goes_on(connection, key, account.id, message, now_ms)
+            )
         )
     listens = entry.listen and not addressed and message.kind is InboundKind.MESSAGE
     opens_thread = addressed and entry.auto_thread and _may_open_thread(message)

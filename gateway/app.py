@@ -8,7 +8,6 @@ import gc
 import logging
 import os
 import socket
-import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, nullcontext
@@ -54,11 +53,12 @@ from trunkline.gateway.mcp_servers import McpServers
 from trunkline.gateway.memory_approval import GuardedMemory, Render, as_it_is
 from trunkline.gateway.memory_providers import MemoryProviders, open_providers
 from trunkline.gateway.memory_recovery import settle_journal
+from trunkline.gateway.mending import served_whole
 from trunkline.gateway.model_clients import Models
 from trunkline.gateway.opening import Beside, NewSessions, Opened, Opening
 from trunkline.gateway.packaged_tools import load_packaged_tools
 from trunkline.gateway.platforms import FAILED, Platform, Platforms
-from trunkline.gateway.program import program
+from trunkline.gateway.program import program, tell
 from trunkline.gateway.reacting import AdapterOf, Reactions
 from trunkline.gateway.reminder_desk import StoreReminderDesk
 from trunkline.gateway.review import Reviews
@@ -158,7 +158,7 @@ async def serve(config: Config, prepared: Prepared = nullcontext) -> int:
             tell(f"{error}.")
             return FAILED
         async with prepared(config) as ready:
-            return await _serve(ready)
+            return await served_whole(ready, _serve)
 
 
 async def _serve(config: Config) -> int:
@@ -487,9 +487,3 @@ def _terminal_platform(house: OpenHouse, person: PersonId, conversation: str) ->
 
 def command_specs() -> tuple[CommandSpec, ...]:
     return tuple(command.spec() for command in COMMANDS)
-
-
-def tell(sentence: str) -> None:
-    """A line for the operator, on standard output."""
-    sys.stdout.write(sentence + "\n")
-    sys.stdout.flush()

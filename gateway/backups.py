@@ -1,4 +1,5 @@
-"""Copies of the database that we keep in the home folder, and their end: what is forgotten ends there too.
+"""Copies of the database that we keep in the home folder, and damaged ones put aside, and their end: what is
+forgotten ends there too.
 
 A copy that the operator puts elsewhere is the operator's.
 """
@@ -44,7 +45,7 @@ def expire(home: Path, now_s: float) -> int:
 
     Returns how many. Raises OSError.
     """
-    kept_s = {"state-*.db": KEPT_DAYS * 86_400, ".state-*.part": PART_KEPT_S}
+    kept_s = {"state-*.db*": KEPT_DAYS * 86_400, ".state-*.part": PART_KEPT_S}
     old = [
         path
         for pattern, most_s in kept_s.items()

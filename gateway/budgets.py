@@ -6,6 +6,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from trunkline.gateway.clock import zone_of
+from trunkline.gateway.moved_rooms import entry_of
 from trunkline.gateway.settings import Budget, FileSettings
 from trunkline.gateway.state import people, usage
 from trunkline.gateway.state.records import Account, Person, Room
@@ -43,7 +44,7 @@ def look(
     Where there is no budget nothing is counted unless `count_always`.
     """
     if room is not None:
-        entry = settings.room_entry(room.platform, room.realm, room.chat)
+        entry = entry_of(connection, settings, room.platform, room.realm, room.chat)
         if entry.is_set:
             since_ms = day_began_ms(None, stamp_ms)
             return Today(usage.of_room(connection, room.id, since_ms), entry, since_ms, room)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import Connection
 
 from trunkline.adapters.base import InboundMessage
+from trunkline.agent.scope import AccountId
 from trunkline.gateway.payloads import BadPayload, load_inbound
 from trunkline.gateway.state import inbox
 from trunkline.gateway.state.records import InboxRow, SessionKey
@@ -20,19 +21,34 @@ REST_MS = 1_500
 
 
 def lease_whole(
-    connection: Connection, key: SessionKey, owner: str, now_ms: int, listening_ms: int = 0
+    connection: Connection,
+    key: SessionKey,
+    owner: str,
+    now_ms: int,
+    listening_ms: int = 0,
+    *,
+    at_once: bool = False,
 ) -> tuple[tuple[InboxRow, ...], float]:
-    """The rows of the key's next turn, leased; or none, and for how many seconds the rest may still come.
+    """The rows of the key's next turn, and for how many seconds their rest may still come: leased at 0.
 
-    `listening_ms`: since when this process hears of the platform. What came before may be the beginning of
-    something that the process before it did not live to hear out.
+    `at_once` waits for no rest. `listening_ms`: since when this process hears of the platform. What came
+    before may be the beginning of something that the process before it did not live to hear out.
     """
-    rows = inbox.next_batch(connection, key, now_ms)
-    wait_ms = _incomplete_ms(rows, now_ms, listening_ms)
+    rows = _with_rest(connection, inbox.next_batch(connection, key, now_ms))
+    wait_ms = 0 if at_once else _incomplete_ms(rows, now_ms, listening_ms)
     if wait_ms > 0:
-        return (), wait_ms / 1000
+        return rows, wait_ms / 1000
     inbox.take(connection, [row.id for row in rows], owner, now_ms)
     return rows, 0.0
+
+
+def goes_on(
+    connection: Connection, key: SessionKey, account: AccountId, message: InboundMessage, now_ms: int
+) -> bool:
+    """Whether a message continues what its author said to us: the rest of a cut text, the next picture of an
+    album. In a room only the first part of either has our name in it."""
+    row = inbox.newest_open(connection, key, account)
+    return row is not None and _continues(message, now_ms, row)
 
 
 def join(messages: Sequence[InboundMessage], texts: Sequence[str]) -> str:
@@ -65,16 +81,49 @@ def is_cut(message: InboundMessage) -> bool:
     return units >= SPLIT_CHARS.get(message.platform, units + 1)
 
 
+def _with_rest(connection: Connection, rows: tuple[InboxRow, ...]) -> tuple[InboxRow, ...]:
+    """The rows, and what of them stands behind somebody else's words: two people write at once in a room.
+
+    Not where one of them failed: such a row is taken alone.
+    """
+    while rows and rows[-1].turn is None and rows[-1].attempts == 1 and _part(rows[-1]) is not None:
+        following = inbox.next_said(connection, rows[-1])
+        message = None if following is None or following.attempts > 1 else _loaded(following)
+        if following is None or message is None or not _continues(message, following.received_ms, rows[-1]):
+            break
+        rows = (*rows, following)
+    return rows
+
+
+def _continues(message: InboundMessage, at_ms: int, row: InboxRow) -> bool:
+    """Whether a message that came at `at_ms` is a further part of what its author began in a row."""
+    part = _part(row)
+    if part is None or message.album is not None:
+        return part is not None and part.album == message.album
+    return is_cut(part) and at_ms - row.received_ms <= REST_MS
+
+
 def _incomplete_ms(rows: Sequence[InboxRow], now_ms: int, listening_ms: int) -> int:
     """How long to wait yet for what belongs to the last of these rows."""
-    if not rows or rows[-1].kind != "message" or rows[-1].turn is not None:
+    if not rows or rows[-1].turn is not None or _part(rows[-1]) is None:
         return 0
-    row = rows[-1]
+    return max(rows[-1].received_ms, listening_ms) + REST_MS - now_ms
+
+
+def _part(row: InboxRow) -> InboundMessage | None:
+    """The message of a row that looks like a part of something, else None."""
+    if row.kind != "message":
+        return None
     if 2 * len(row.payload) < min(SPLIT_CHARS.values()) and '"album"' not in row.payload:
-        return 0
+        return None
+    message = _loaded(row)
+    is_part = message is not None and (is_cut(message) or message.album is not None)
+    return message if is_part else None
+
+
+def _loaded(row: InboxRow) -> InboundMessage | None:
+    """None for one that can't be read: it is set aside when its turn comes."""
     try:
-        message = load_inbound(row.payload)
+        return load_inbound(row.payload)
     except BadPayload:
-        return 0  # set aside when its turn comes
-    is_part = is_cut(message) or message.album is not None
-    return max(row.received_ms, listening_ms) + REST_MS - now_ms if is_part else 0
+        return None

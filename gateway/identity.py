@@ -117,7 +117,8 @@ def _check_same_person(connection: Connection, person: Person, entry: PersonEntr
 def _assert_rooms(connection: Connection, settings: FileSettings, now_ms: int) -> None:
     named = set()
     for ref in settings.room_refs:
-        room = people.ensure_room(connection, ref.platform, ref.realm, ref.chat, title="", now_ms=now_ms)
+        chat = people.chat_now(connection, ref.platform, ref.realm, ref.chat)
+        room = people.ensure_room(connection, ref.platform, ref.realm, chat, title="", now_ms=now_ms)
         people.change_room(connection, room.id, allowed=True, source="config")
         named.add(room.id)
     for room in people.rooms_from(connection, "config"):

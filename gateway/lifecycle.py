@@ -33,6 +33,9 @@ class Postponed:
     def stop(self, key: SessionKey) -> bool:
         return self.workers.stop(key)
 
+    def stop_gathering(self, key: SessionKey) -> int:
+        return self.workers.stop_gathering(key)
+
 
 async def sweep(delivery: Delivery, workers: SessionWorkers) -> None:
     """Finds what waits: what a dead process left, and what other processes (the command line) planned.

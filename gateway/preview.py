@@ -154,14 +154,14 @@ class Preview:
             return
         self._has_chosen = True
         adapter, to, source = self._adapter, self._where.to, self._plan.source
-        if self._where.ephemeral or self._where.private:
+        drafts = adapter if isinstance(adapter, ShowsDrafts) and adapter.shows_drafts(to) else None
+        streams = adapter if isinstance(adapter, Streams) and adapter.streams_in(to) else None
+        if (drafts or streams) is None or self._where.ephemeral or self._where.private:
             return
         if await self._database.read(lambda c: outbox.find(c, source, 0)) is not None:
             return
-        if isinstance(adapter, ShowsDrafts) and adapter.shows_drafts(to):
-            self._drafts = Drafts(adapter, to, source)
-        elif isinstance(adapter, Streams) and adapter.streams_in(to):
-            self._streams = adapter
+        self._drafts = None if drafts is None else Drafts(drafts, to, source)
+        self._streams = streams
 
     async def _put(self, text: str, chunks: Sequence[Chunk]) -> None:
         try:

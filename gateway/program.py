@@ -1,4 +1,5 @@
-"""How this program was called, so that a command it advises can be copied into the same shell."""
+"""How this program was called, so that a command it advises can be copied into the same shell; and its words
+to the operator there."""
 
 import shutil
 import sys
@@ -18,3 +19,9 @@ def program() -> str:
         return str(called)
     shown = str(called.relative_to(here))
     return shown if "/" in shown else f"./{shown}"
+
+
+def tell(sentence: str) -> None:
+    """A line for the operator, on standard output."""
+    sys.stdout.write(sentence + "\n")
+    sys.stdout.flush()

@@ -32,11 +32,12 @@ from trunkline.gateway.labels import plain_label
 from trunkline.gateway.payloads import dump_inbound, dump_outbound
 from trunkline.gateway.sentences import describe_place, say
 from trunkline.gateway.settings import FileSettings
-from trunkline.gateway.state import codes, early, gone, heard, inbox, outbox, people, rates
+from trunkline.gateway.state import codes, early, gone, heard, inbox, kv, outbox, people, rates
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.inbox import Arrival
 from trunkline.gateway.state.outbox import Plan
 from trunkline.gateway.state.records import Account, Room, SessionKey
+from trunkline.gateway.state.salvage import SALVAGED_AT
 from trunkline.gateway.welcoming import is_first_contact
 
 log = logging.getLogger(__name__)
@@ -183,7 +184,7 @@ def _store_admitted(
             heard.keep(connection, room.id, account.id, message, stamp_ms)
         return NOTHING
     arrival = _arrival(message, admitted.key, account.id, payload=dump_inbound(message))
-    if stamp_ms - arrival.sent_ms > settings.inbox.max_age_s * 1000:
+    if _is_too_old(connection, arrival, settings, stamp_ms):
         return _answer_too_late(connection, message, account, arrival, settings, stamp_ms)
     if message.command not in BY_NAME:  # the name of a skill is a turn like any other
         today = budgets.look(connection, account, room, settings, stamp_ms)
@@ -308,6 +309,13 @@ def _queued(message: InboundMessage) -> InboundMessage:
         interaction=None,
         interaction_expires=None,
     )
+
+
+def _is_too_old(connection: Connection, arrival: Arrival, settings: FileSettings, stamp_ms: int) -> bool:
+    """Too old to be answered, or of before a loss of rows: nobody knows whether it was answered then."""
+    # Some platforms tell whole seconds.
+    salvaged_ms = int(kv.get_value(connection, SALVAGED_AT) or 0) // 1000 * 1000
+    return arrival.sent_ms < max(stamp_ms - settings.inbox.max_age_s * 1000, salvaged_ms)
 
 
 def _answer_too_late(

@@ -25,6 +25,16 @@ SURFACE_SENTENCES: dict[str, tuple[str, str]] = {
     "platforms_join": (", ", "、"),
     "age_seconds": ("{count} s", "{count} 秒"),
     "age_minutes": ("{count} min", "{count} 分钟"),
+    "salvaged": (
+        "My database was damaged, so I saved what could be read of it and put the old file aside as {file}.",
+        "我的数据库损坏了，我已经把能读出的内容救了出来，旧文件保存在 {file}。",
+    ),
+    "salvaged_whole": ("Nothing is lost as far as I can see.", "就我所见，没有丢失任何内容。"),
+    "salvaged_holes": ("Something is lost of: {tables}.", "以下部分有内容丢失：{tables}。"),
+    "salvaged_unsure": (
+        "What I was just answering is set aside, lest it be answered twice; `trunkline inbox list` shows it.",
+        "我当时正在回答的消息先搁置了，以免重复回答；可以用 `trunkline inbox list` 查看。",
+    ),
     "request_nameless": ("Somebody", "有人"),
     "request_decided": ("That is decided already.", "这件事已经处理过了。"),
     "request_refused": (

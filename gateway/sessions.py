@@ -6,6 +6,7 @@ Control commands run beside the workers, so that nothing they could stop can hol
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -66,6 +67,14 @@ class RunningTurn:
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """The turn to be of messages whose rest is waited for, and how many there are."""
+
+    turn: RunningTurn
+    messages: int
+
+
 class RowHandler(Protocol):
     """Carries rows through to their end: a command's reply, or a whole turn. Commits their final state."""
 
@@ -85,6 +94,7 @@ class SessionWorkers:
         self._owner = owner
         self._workers: dict[SessionKey, asyncio.Event] = {}
         self._running: dict[SessionKey, RunningTurn] = {}
+        self._gathering: dict[SessionKey, Gathering] = {}
         self._listening_ms: dict[str, int] = {}
         self._slots = asyncio.Semaphore(PARALLEL_TURNS)
         self._group: asyncio.TaskGroup | None = None
@@ -135,12 +145,22 @@ class SessionWorkers:
             self._group.create_task(self._run_control(row_id), name="control")
 
     def running_for(self, key: SessionKey) -> AccountId | None:
+        if key in self._gathering:
+            return self._gathering[key].turn.author
         running = self._running.get(key)
         return running.author if running is not None and running.is_turn else None
 
     def stop(self, key: SessionKey) -> bool:
         running = self._running.get(key)
         return running is not None and running.is_turn and running.stop()
+
+    def stop_gathering(self, key: SessionKey) -> int:
+        gathering = self._gathering.get(key)
+        if gathering is None:
+            return 0
+        gathering.turn.stop()
+        self.wake(key)
+        return gathering.messages
 
     async def _run_control(self, row_id: int) -> None:
         try:
@@ -155,27 +175,42 @@ class SessionWorkers:
         try:
             while not self._closing:
                 woken.clear()
-                since_ms = self._listening_ms.get(key.platform, 0)
                 try:
-                    rows, wait_s = await self._database.write(
-                        lambda c: lease_whole(c, key, self._owner, now_ms(), since_ms)  # noqa: B023
-                    )
+                    rows, wait_s = await self._lease(key)
                 except Exception:  # boundary: session worker
                     log.exception("database failed: session on %s waits", key.platform)
                     await asyncio.sleep(PAUSE_S)
                     continue
-                if rows:
-                    await self._take_turn(key, rows)
-                elif wait_s:
+                if wait_s:
+                    self._gathering[key] = Gathering(self._turn_of(key, rows), len(rows))
                     await _wait(woken, wait_s)
+                elif rows:
+                    await self._take_turn(key, rows)
                 elif not woken.is_set():
                     return
         finally:
+            self._gathering.pop(key, None)
             self._workers.pop(key, None)
             self._worker_ended.set()
 
+    async def _lease(self, key: SessionKey) -> tuple[tuple[InboxRow, ...], float]:
+        since_ms = self._listening_ms.get(key.platform, 0)
+        gathering = self._gathering.get(key)
+        at_once = gathering is not None and gathering.turn.stopped
+        return await self._database.write(
+            lambda c: lease_whole(c, key, self._owner, now_ms(), since_ms, at_once=at_once)
+        )
+
+    def _turn_of(self, key: SessionKey, rows: Sequence[InboxRow]) -> RunningTurn:
+        """The handle of the turn of these rows, which may have been stopped while they were gathered."""
+        author, gathering = rows[0].account, self._gathering.get(key)
+        if gathering is not None and gathering.turn.author == author:
+            return gathering.turn
+        return RunningTurn(author)
+
     async def _take_turn(self, key: SessionKey, rows: Sequence[InboxRow]) -> None:
-        running = self._running[key] = RunningTurn(rows[0].account)
+        running = self._running[key] = self._turn_of(key, rows)
+        self._gathering.pop(key, None)
         running.is_turn = rows[0].kind != "command"
         try:
             async with self._slots:

@@ -67,8 +67,10 @@ async def stop(context: CommandContext) -> str:
     if author != context.account.id and not may(context.account, "stop_others"):
         return say("stop_not_yours", context.language)
     waiting = await context.house.database.read(lambda c: inbox.count_waiting(c, context.key))
-    if not context.house.turns.stop(context.key):
+    gathered = context.house.turns.stop_gathering(context.key)
+    if not gathered and not context.house.turns.stop(context.key):
         return say("nothing_to_stop", context.language)
+    waiting = max(waiting - gathered, 0)
     told = "stopped" if not waiting else "stopped_one_waits" if waiting == 1 else "stopped_some_wait"
     return say(told, context.language, count=waiting)
 

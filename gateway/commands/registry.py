@@ -22,11 +22,15 @@ class Turns(Protocol):
     """What a command may do to running turns."""
 
     def running_for(self, key: SessionKey) -> AccountId | None:
-        """The author of the turn that runs under a key, or None."""
+        """The author of the turn that runs or is about to under a key, or None."""
         ...
 
     def stop(self, key: SessionKey) -> bool:
         """Stops the running turn of a key; false when none runs, or its answer is whole already."""
+        ...
+
+    def stop_gathering(self, key: SessionKey) -> int:
+        """Stops the turn to be of messages whose rest is waited for. Returns how many; 0 when none is."""
         ...
 
 

@@ -18,7 +18,9 @@ SHOWN_FAULTS = 20
 SAMPLE_MESSAGES = 300
 
 REINDEX = "`trunkline db reindex` builds the index anew; no message is lost."
-RESTORE = "Restore a backup, or move what can be read with sqlite3's .recover."
+RESTORE = (
+    "Restore a backup; else the next start of the assistant saves what can be read, and puts the file aside."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,42 @@ def has_written(connection: Connection, accounts: Sequence[AccountId]) -> bool:
     return connection.execute(query).first() is not None
 
 
+def newest_open(connection: Connection, key: SessionKey, account: AccountId) -> InboxRow | None:
+    """What an account said last under a key, if its answer is not complete."""
+    query = (
+        select(inbox)
+        .where(
+            *is_of(key),
+            inbox.c.state.in_(("received", "leased")),
+            inbox.c.account_id == account,
+            inbox.c.kind == "message",
+        )
+        .order_by(inbox.c.id.desc())
+        .limit(1)
+    )
+    row = connection.execute(query).first()
+    return None if row is None else inbox_row(row)
+
+
+def next_said(connection: Connection, row: InboxRow) -> InboxRow | None:
+    """The next message of a row's author under its key that waits, whoever wrote in between."""
+    query = (
+        select(inbox)
+        .where(
+            *is_of(row.key),
+            inbox.c.state == "received",
+            inbox.c.turn_id.is_(None),
+            inbox.c.account_id == row.account,
+            inbox.c.kind == "message",
+            inbox.c.id > row.id,
+        )
+        .order_by(inbox.c.id)
+        .limit(1)
+    )
+    found = connection.execute(query).first()
+    return None if found is None else inbox_row(found)
+
+
 def author_of(connection: Connection, row_id: int) -> AccountId | None:
     found = connection.execute(select(inbox.c.account_id).where(inbox.c.id == row_id)).scalar_one_or_none()
     return None if found is None else AccountId(found)

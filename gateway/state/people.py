@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, func, insert, select, update
 
 from trunkline.agent.scope import AccountId, PersonId, PersonScope, RoomId, Scope
-from trunkline.gateway.state.kv import put_value
+from trunkline.gateway.state.kv import get_value, put_value
 from trunkline.gateway.state.records import Account, Person, Room
 from trunkline.gateway.state.schema import (
     account,
@@ -35,6 +35,9 @@ CHANGED = "person changed"
 
 LEFT = "account.left."
 """Begins the key under which it is kept which accounts were a person's."""
+
+_NOW, _BEFORE = "room.now.", "room.before."
+"""Begin the keys under which it is kept what other id a chat that moved has now, and had before."""
 
 
 def slugify(name: str, taken: Iterable[str] = ()) -> PersonId:
@@ -251,8 +254,8 @@ def ensure_room(
 
 
 def room_ids(connection: Connection, places: Iterable[tuple[str, str, str]]) -> tuple[int, ...]:
-    """The rows of those rooms (platform, realm, chat) that are known."""
-    found = (find_room(connection, *place) for place in places)
+    """The rows of those rooms (platform, realm, chat) that are known, wherever they moved."""
+    found = (find_room(connection, *place[:2], chat_now(connection, *place)) for place in places)
     return tuple(one.id for one in found if one is not None)
 
 
@@ -267,16 +270,31 @@ def rooms_from(connection: Connection, source: str) -> tuple[Room, ...]:
 def move_room(connection: Connection, platform: str, realm: str, old_chat: str, new_chat: str) -> None:
     """A chat has a new id (a Telegram group became a supergroup): everything that names the old one follows.
 
-    The room keeps its slug, so its memory stays where it is. Does nothing when the new id is known already.
+    The room keeps its slug, so its memory stays where it is. Does nothing when the new id is known already,
+    unless as that of a room that nobody allowed.
     """
-    found = find_room(connection, platform, realm, old_chat)
-    if found is None or find_room(connection, platform, realm, new_chat) is not None:
+    found, there = (find_room(connection, platform, realm, chat) for chat in (old_chat, new_chat))
+    if found is None or (there is not None and there.allowed):
         return
+    if there is not None:
+        change_room(connection, there.id, chat=f"before {new_chat}", source="")
+    put_value(connection, f"{_NOW}{platform}:{realm}:{old_chat}", new_chat)
+    put_value(connection, f"{_BEFORE}{platform}:{realm}:{new_chat}", old_chat)
     change_room(connection, found.id, chat=new_chat)
     for table in (session, inbox, outbox, heard, reminder):
         connection.execute(
             update(table).where(table.c.platform == platform, table.c.chat == old_chat).values(chat=new_chat)
         )
+
+
+def chat_now(connection: Connection, platform: str, realm: str, chat: str) -> str:
+    """The id that a chat has now, if it moved."""
+    return get_value(connection, f"{_NOW}{platform}:{realm}:{chat}") or chat
+
+
+def chat_before(connection: Connection, platform: str, realm: str, chat: str) -> str:
+    """The id that a chat had before it moved, if it did."""
+    return get_value(connection, f"{_BEFORE}{platform}:{realm}:{chat}") or chat
 
 
 def note_member(connection: Connection, room_id: int, account_id: AccountId, now_ms: int) -> None:

@@ -29,8 +29,16 @@ class Unusable(Exception):
         self.may_pass = may_pass
 
 
+class Damaged(Unusable):
+    """`what` is SQLite's own word of the first fault."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"The database is damaged: {what}. {RESTORE}", may_pass=False)
+        self.what = what
+
+
 async def make_ready(database: Database) -> None:
-    """Returns when the database can be worked with. Raises Unusable."""
+    """Returns when the database can be worked with. Raises Unusable, and Damaged where a file is broken."""
     try:
         damage = await database.read(find_damage) if database.is_sqlite else ""
         if not damage:
@@ -42,7 +50,7 @@ async def make_ready(database: Database) -> None:
             raise Unusable(f"The database can't be used now ({error.orig}).", may_pass=True) from error
         damage = str(error.orig)
     if damage:
-        raise Unusable(f"The database is damaged: {damage}. {RESTORE}", may_pass=False)
+        raise Damaged(damage)
 
 
 def find_damage(connection: Connection, look_s: float = LOOK_S) -> str:

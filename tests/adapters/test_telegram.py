@@ -409,28 +409,39 @@ async def test_the_general_topic_is_the_chat_itself(
     assert [(shown.text, shown.thread) for shown in telegram.sent(FORUM)] == [("to all", None)]
 
 
-async def test_a_message_for_a_deleted_topic_goes_to_the_chat_after_one_more_try(
+async def test_a_message_for_a_topic_deleted_or_closed_goes_to_the_chat_after_one_more_try(
     adapter: TelegramAdapter, telegram: TelegramEmulator
 ) -> None:
     telegram.group(FORUM, topics=(11,))
 
     await adapter.send(to(FORUM, "where to?", thread=12))
 
-    assert [(shown.text, shown.thread) for shown in telegram.sent(FORUM)] == [("where to?", None)]
-    assert len(telegram.calls_of("sendMessage")) == 2
+    telegram.fail_next(
+        "sendMessage",
+        Fault(400, {"ok": False, "error_code": 400, "description": "Bad Request: TOPIC_CLOSED"}),
+    )
+    await adapter.send(to(FORUM, "and now?", thread=11))
+
+    shown = [(one.text, one.thread) for one in telegram.sent(FORUM)]
+    assert shown == [("where to?", None), ("and now?", None)]
+    assert len(telegram.calls_of("sendMessage")) == 4
 
 
 async def test_a_group_that_became_a_supergroup_is_written_to_under_its_new_id(
-    adapter: TelegramAdapter, telegram: TelegramEmulator
+    adapter: TelegramAdapter, telegram: TelegramEmulator, inbox: Inbox
 ) -> None:
+    """TG-15: the house hears of it from the refusal alone, should the service messages be lost."""
     telegram.group(-500, kind="group")
-    new_id = await telegram.migrate(-500)
+    telegram.group(-1_000_000_000_500)
+    telegram.chats[-500].moved_to = -1_000_000_000_500
 
     await adapter.send(to(-500, "first"))
     await adapter.send(to(-500, "second"))
 
-    assert telegram.texts(new_id) == ["first", "second"]
+    assert telegram.texts(-1_000_000_000_500) == ["first", "second"]
     assert len(telegram.calls_of("sendMessage")) == 3
+    news = await inbox.next()
+    assert (news.text, news.chat, news.moved_from) == ("moved", "-1000000000500", "-500")
 
 
 async def test_typing_is_shown_and_switching_it_off_asks_nothing_of_telegram(

@@ -1,5 +1,7 @@
 """Rows of research/field-issues.md told over the whole house, and their siblings on the other platforms."""
 
+import asyncio
+
 import pytest
 from sqlalchemy import select
 
@@ -65,6 +67,22 @@ async def test_emoji_that_the_client_cut_are_one_message(world: World) -> None:
 
     assert len(world.model.requests) == 1
     assert world.last_user().endswith(f"{first}\n{rest}")
+
+
+async def test_stop_is_obeyed_at_once_while_the_rest_of_a_long_text_is_waited_for(world: World) -> None:
+    """TG-17.4: what had come of the text is not answered, what comes afterwards is."""
+    world.model.responder = lambda body: (
+        Reply("Better so.") if "something else" in str(body) else Reply("Never.", held=asyncio.Event())
+    )
+    async with world.running():
+        await world.ana_on_telegram("a" * 4096)
+        await world.ana_on_telegram("/stop")
+        await settled(world, 1)
+        await world.ana_on_telegram("something else")
+        await world.telegram_shows("Better so.")
+        await settled(world, 2)
+
+    assert world.telegram.texts(ANA_TELEGRAM) == ["Stopped.", "Better so."]
 
 
 async def test_what_a_model_fails_at_in_a_thread_is_told_there_and_its_sign_is_gone(world: World) -> None:

@@ -206,7 +206,8 @@ class WebApi:
         post.texts.append(post.text + _streamed(arguments))
         post.streaming = False
         post.metadata = arguments.get("metadata")
-        post.blocks = [{"type": "markdown", "text": post.text}, *(arguments.get("blocks") or [])]
+        # They stay until an update says something of blocks.
+        post.blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": post.text}}]
         await self._changed("edited", self._workspace.channel(arguments["channel"]), post)
         message = self._workspace.message(post)
         return {"channel": str(arguments["channel"]), "ts": post.ts, "message": message}

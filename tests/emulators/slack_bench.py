@@ -70,7 +70,7 @@ async def emulated() -> AsyncIterator[SlackEmulator]:
     async with SlackEmulator(ack_timeout_s=60.0).running() as emulator:
         emulator.workspace.add_channel("C1", "channel", ("U1", "U2"))
         yield emulator
-    assert emulator.violations == []
+    assert emulator.violations == [], emulator.violations
 
 
 def adapter_for(slack: SlackEmulator, bot_token: str = BOT_TOKEN, app_token: str = APP_TOKEN) -> SlackAdapter:

@@ -122,9 +122,12 @@ async def test_a_stream_grows_and_ends(slack: SlackEmulator, web: AsyncWebClient
     stream = await web.chat_stream(channel="D1", thread_ts=root, buffer_size=1)
     await stream.append(markdown_text="one ")
     await stream.append(markdown_text="two")
+    (post,) = slack.sent("D1", root)
+    edit = web.chat_update(channel="D1", ts=post.ts, text="other")
+    assert await error_of(edit) == "streaming_state_conflict"
+    assert await error_of(web.chat_delete(channel="D1", ts=post.ts)) == "cant_delete_message"
     await stream.stop()
 
-    (post,) = slack.sent("D1", root)
     assert post.text == "one two"
     over = web.chat_appendStream(channel="D1", ts=post.ts, markdown_text="more")
     assert await error_of(over) == "message_not_in_streaming_state"

@@ -109,6 +109,8 @@ async def test_a_draft_is_shown_and_leaves_no_message(telegram: TelegramEmulator
 
     assert telegram.drafts == {(ANN, 3): "so far"}
     assert telegram.sent(ANN) == []
+    await ask(telegram, "sendMessage", chat_id=ANN, text="all of it")
+    assert telegram.drafts == {}
 
 
 async def test_documents_and_photos_are_kept_as_sent(telegram: TelegramEmulator) -> None:

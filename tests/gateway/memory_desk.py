@@ -47,6 +47,9 @@ class NoTurns:
     def stop(self, key: SessionKey) -> bool:
         return False
 
+    def stop_gathering(self, key: SessionKey) -> int:
+        return 0
+
 
 @dataclass(frozen=True, slots=True)
 class Typing:

@@ -205,6 +205,9 @@ class NoTurns:
     def stop(self, key: SessionKey) -> bool:
         return False
 
+    def stop_gathering(self, key: SessionKey) -> int:
+        return 0
+
 
 def test_the_command_line_shows_of_each_person_what_they_may_see(tmp_path: Path, database_url: str) -> None:
     async def fill() -> tuple[KnownSession, ...]:

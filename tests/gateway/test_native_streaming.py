@@ -4,10 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
 
 from tests.adapters import telegram_house
 from tests.emulators import slack_bench
@@ -16,12 +20,12 @@ from tests.emulators.slack import APP_TOKEN, BOT_TOKEN, TEAM, SlackEmulator
 from tests.emulators.slack_workspace import Post
 from tests.emulators.telegram import TelegramEmulator
 from tests.gateway.lanes import ANA, Lanes, flood, lanes, refusal
-from trunkline.adapters.base import Button, ChatRef, Limits, OutboundMessage, Rejected
+from trunkline.adapters.base import Button, ChatRef, Chunk, Limits, OutboundMessage, Rejected
 from trunkline.adapters.slack import SlackAdapter
-from trunkline.adapters.slack_streams import calling_nobody
+from trunkline.adapters.slack_streams import SlackStreams, calling_nobody
 from trunkline.adapters.telegram import TelegramAdapter
 from trunkline.gateway.delivery import Destination
-from trunkline.gateway.preview import Preview
+from trunkline.gateway.preview import FIRST_CHARS, Preview
 from trunkline.gateway.state.database import Database
 
 LONG = "\n\n".join(f"Paragraph {n} of a long answer, with **bold** words in it." for n in range(120))
@@ -38,6 +42,14 @@ class Fading(QuickTelegram):
 
 
 class QuickSlack(SlackAdapter):
+    """Knows, too, what it was given to render."""
+
+    rendered = ""
+
+    def render(self, markdown: str) -> tuple[Chunk, ...]:
+        self.rendered = markdown
+        return super().render(markdown)
+
     @property
     def limits(self) -> Limits:
         return replace(super().limits, edit_interval_s=0.01, group_edit_interval_s=0.01)
@@ -109,6 +121,17 @@ async def growing(
         yield Growing(made, where, preview)
         preview.finish()
         await task
+
+
+def has_rendered(adapter: QuickSlack, text: str) -> bool:
+    return adapter.rendered == text
+
+
+async def met(made: Lanes, condition: Callable[[], object]) -> None:
+    """Returns when something is true that no emulator knows."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await made.states()
 
 
 # Telegram's drafts
@@ -197,10 +220,8 @@ async def test_a_group_has_no_drafts(on_telegram: Lanes, telegram: TelegramEmula
 async def test_a_flood_wait_at_a_draft_holds_the_chat(on_telegram: Lanes, telegram: TelegramEmulator) -> None:
     telegram.fail_next("sendMessageDraft", flood(600))
     async with growing(on_telegram, on_telegram.to(ANA)) as answer:
-        answer.preview.update("The first words")
-        async with asyncio.timeout(60):
-            while not on_telegram.delivery.held_s("telegram", str(ANA)):
-                await on_telegram.states()
+        held = partial(on_telegram.delivery.held_s, "telegram", str(ANA))
+        await answer.says("The first words", met(on_telegram, held))
 
     assert telegram.sent(ANA) == []
 
@@ -259,19 +280,16 @@ async def test_a_stream_grows_by_what_is_new_and_ends_as_the_answer_with_its_but
     assert (started["recipient_user_id"], started["recipient_team_id"]) == ("U1", TEAM)
 
 
+def reads(slack: SlackEmulator, thread: str, text: str) -> bool:
+    """Whether the thread shows this, blanks apart that nobody sees."""
+    return [one.replace("\u200b", "").strip() for one in slack.texts("C1", thread)] == [text.strip()]
+
+
 async def test_a_stream_calls_nobody(on_slack: Lanes, slack: SlackEmulator, thread: str) -> None:
     text = "Look: <!channel>, <@U2> and @here"
     async with growing(on_slack, asked_in(on_slack, thread)) as answer:
-        await answer.says(f"{text[:7]}", slack.wait_for(lambda: True))
-        for end in range(12, len(text) + 1):
-            shown = text[:end]
-            answer.preview.update(shown)
-            await slack.wait_for(
-                lambda shown=shown: (
-                    [one.replace("\u200b", "").strip() for one in slack.texts("C1", thread)]
-                    == [shown.strip()]
-                )
-            )
+        for end in range(FIRST_CHARS, len(text) + 1):
+            await answer.says(text[:end], slack.wait_for(partial(reads, slack, thread, text[:end])))
 
     stages = slack.sent("C1", thread)[0].texts
     assert not [stage for stage in stages for ping in ("<!", "<@", "@h", "@U") if ping in stage]
@@ -348,9 +366,13 @@ async def test_slacks_own_stop_button_ends_the_turn(
 async def test_text_that_was_said_otherwise_is_put_right_by_the_final_text(
     on_slack: Lanes, slack: SlackEmulator, thread: str
 ) -> None:
+    adapter = on_slack.adapter
+    assert isinstance(adapter, QuickSlack)
     async with growing(on_slack, asked_in(on_slack, thread)) as answer:
         await answer.says("The first words", said(slack, thread, "The first words"))
-        await answer.says("Other words altogether", on_slack.states())
+        # Once the second is rendered the first was dealt with.
+        for text in ("Other words altogether", "Other words altogether, and on"):
+            await answer.says(text, met(on_slack, partial(has_rendered, adapter, text)))
     await answer.ends("Other words altogether.")
 
     post = await said(slack, thread, "Other words altogether.")
@@ -371,6 +393,14 @@ async def test_a_call_whose_answer_was_lost_leaves_one_whole_answer(
     await on_slack.become("sent")
     # What was begun unseen can't be found again: it stays empty, nothing is said twice.
     assert slack.texts("C1", thread) in (["All of it."], ["", "All of it."])
+
+
+async def test_an_answer_that_makes_no_sense_is_a_refusal_like_any_other() -> None:
+    async def refused() -> None:
+        raise SlackApiError("no JSON", SimpleNamespace())  # type: ignore[no-untyped-call]
+
+    with pytest.raises(SlackApiError):
+        await SlackStreams(AsyncWebClient(), wanted=True).once_ended("C1", "1.1", refused)
 
 
 async def test_the_top_of_a_channel_has_no_streams(on_slack: Lanes, slack: SlackEmulator) -> None:

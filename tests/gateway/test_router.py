@@ -152,6 +152,40 @@ async def test_room_talk_that_is_not_for_us_is_not_kept(database: Database) -> N
     assert await database.read(lambda c: c.execute(select(inbox)).all()) == []
 
 
+async def test_the_rest_of_a_cut_text_and_of_an_album_is_for_us_like_its_beginning(
+    database: Database,
+) -> None:
+    """TG-12.1 and TG-17 in a room, where a client puts our name into the first part alone."""
+    text, photo = in_room("a" * 4096), replace(in_room("look"), album="7", thread="5")
+    rest = in_room("and that is all", mention=False)
+    other_photo = replace(in_room("", mention=False), album="7", thread="5")
+    await take(database, text)
+    await take(database, photo)
+
+    late = await take(database, replace(rest, message_id="late"), NOW + 60_000)
+    of_another = await take(database, replace(rest, sender=Sender("555", "Zoe"), message_id="zoe"), NOW + 900)
+    alone = await take(database, replace(other_photo, album="8", message_id="alone"), NOW + 900)
+    assert (late, of_another, alone) == (NOTHING, NOTHING, NOTHING)
+    assert (await take(database, rest, NOW + 900)).wake == SessionKey("telegram", "bot", "-900")
+    assert (await take(database, other_photo, NOW + 9_000)).wake == SessionKey("telegram", "bot", "-900", "5")
+
+
+async def test_a_group_that_moved_keeps_what_the_file_says_of_it_over_a_start(database: Database) -> None:
+    """TG-15: the file goes on to name the old id, and somebody wrote under the new one before the news."""
+    said = in_room("hello", room="-100901", mention=False)
+    early = await take(database, said)
+    moved = replace(said, kind=InboundKind.MEMBERSHIP, text="moved", moved_from="-901", message_id="moved")
+    await take(database, moved)
+
+    first = await take(database, replace(said, message_id="first"))
+    again = await take(database, replace(said, message_id="again"))  # a start before each
+
+    assert early == NOTHING
+    assert first.wake == again.wake == SessionKey("telegram", "bot", "-100901")
+    rooms = await database.read(lambda c: people.rooms_from(c, "config"))
+    assert {room.chat for room in rooms} == {"-900", "-100901"}
+
+
 async def test_a_bot_that_answers_every_answer_is_not_answered_for_ever(database: Database) -> None:
     bot = Sender("555", "Alerts", is_bot=True, is_person=False)
 

@@ -3,11 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import Connection, select, text
 
+from tests.gateway.inbound import direct
 from tests.gateway.small_house import eventually
+from trunkline.gateway.clock import now_ms
+from trunkline.gateway.payloads import dump_inbound
 from trunkline.gateway.sessions import RunningTurn, SessionWorkers
 from trunkline.gateway.state import inbox, people
 from trunkline.gateway.state.database import Database
@@ -58,13 +62,13 @@ async def working(database: Database, handler: Handler) -> AsyncIterator[Session
 
 
 async def put(
-    database: Database, name: str, chat: str = "1", kind: str = "message"
+    database: Database, name: str, chat: str = "1", kind: str = "message", at_ms: int = NOW
 ) -> tuple[SessionKey, int]:
     key = SessionKey("telegram", "bot", chat)
 
     def work(connection: Connection) -> int:
         who = people.ensure_account(connection, "telegram", "", chat, label="", now_ms=NOW).id
-        return inbox.store(connection, Arrival(key, f"m:{chat}:{name}:0", who, kind, name, NOW), NOW)
+        return inbox.store(connection, Arrival(key, f"m:{chat}:{name}:0", who, kind, name, at_ms), at_ms)
 
     return key, await database.write(work)
 
@@ -210,6 +214,25 @@ async def test_a_turn_can_be_stopped_before_it_has_a_task(database: Database) ->
 
     assert not ran
     assert not workers.stop(key)
+
+
+async def test_a_turn_can_be_stopped_while_its_messages_are_gathered(database: Database) -> None:
+    stopped: list[bool] = []
+
+    async def work(rows: Sequence[InboxRow], running: RunningTurn) -> None:
+        stopped.append(running.stopped)
+
+    async def gathers() -> bool:
+        return workers.stop_gathering(key) == 1
+
+    async with working(database, Handler(database, work)) as workers:
+        payload = dump_inbound(replace(direct("look"), album="7"))
+        key, _ = await put(database, payload, at_ms=now_ms() + 600_000)
+        workers.wake(key)
+        await eventually(gathers)
+        await end_in(database, "done")
+
+    assert stopped == [True]
 
 
 async def test_a_turn_whose_answer_is_whole_can_no_longer_be_stopped(database: Database) -> None:

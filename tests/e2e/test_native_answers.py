@@ -1,4 +1,4 @@
-"""Answers shown by the platforms' own means while they are written: whole, once, and stopped like any other."""
+"""Answers shown by the platforms' own means while they are written: whole, once, stopped like any other."""
 
 import asyncio
 from collections.abc import Mapping
@@ -54,12 +54,14 @@ class Native:
 
     @property
     def texts(self) -> list[str]:
-        if self.platform == "telegram":
-            return self.world.telegram.texts(ANA_TELEGRAM)
-        return self.world.slack.texts(CHANNEL, self._thread)
+        """What the bot has said, without the word that it has stopped."""
+        telegram, slack = self.world.telegram, self.world.slack
+        here = self.platform == "telegram"
+        said = telegram.texts(ANA_TELEGRAM) if here else slack.texts(CHANNEL, self._thread)
+        return [text for text in said if text != "Stopped."]
 
     async def reads(self, text: str) -> None:
-        """Returns when the only message of the bot begins so."""
+        """Returns when the only answer begins so."""
         emulator = self.world.telegram if self.platform == "telegram" else self.world.slack
         await emulator.wait_for(lambda: len(self.texts) == 1 and self.texts[0].startswith(text))
 
