@@ -29,6 +29,7 @@ REPEATED = (
     "Use that result, or answer."
 )
 SAME_RESULT = "The same as an earlier result that stands above, unchanged ({chars:,} characters)."
+SAME_AS_LATER = "The same as a later result, unchanged ({chars:,} characters)."
 REPEATED_RESULT_CHARS = 1000
 TOO_MANY = "Not run: too many calls at once. Make the rest of them in the next step."
 NOT_STARTED = "Not run: the turn was stopped before this call began."

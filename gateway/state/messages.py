@@ -206,10 +206,12 @@ def _put_state(connection: Connection, rows: Sequence[Row[Any]], state: MessageS
     return len(rows)
 
 
-def rewrite_message(connection: Connection, row: Row[Any], values: Mapping[str, object]) -> None:
-    """Puts other texts (content, sent, tool_calls) into a stored message, for what must be forgotten."""
+def rewrite_message(
+    connection: Connection, row: Row[Any], values: Mapping[str, object], *, forgets: bool = True
+) -> None:
+    """Puts other texts (content, sent, tool_calls) into a stored message, which `forgets` what it said."""
     indexed = connection.execute(select(indexed_message.c.id).where(indexed_message.c.id == row.id)).first()
-    if set(values) != {"sent"}:
+    if forgets and set(values) != {"sent"}:
         notes.spoil_about(connection, [(row.session_id, row.seq)])
     changes_index = indexed is not None and "content" in values
     values = {"parts": None, **values} if "content" in values else values

@@ -5,17 +5,21 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from trunkline.agent.calls import REPEATED_RESULT_CHARS, SAME_RESULT
+from trunkline.agent.calls import REPEATED_RESULT_CHARS, SAME_AS_LATER, SAME_RESULT
 from trunkline.agent.memory.credentials import mask_credentials
 from trunkline.agent.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from trunkline.agent.ports import TurnLost
 from trunkline.agent.scope import AccountId
 from trunkline.gateway.clock import now_ms
 from trunkline.gateway.state import files
+from trunkline.gateway.state.analyser import storable
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.messages import NewMessage, add_message, message_of
+from trunkline.gateway.state.messages import NewMessage, add_message, message_of, rewrite_message
 from trunkline.gateway.state.schema import message, session, step, stream, turn, usage
 from trunkline.gateway.state.usage import cost_micros
+
+RESULTS_LOOKED_AT = 200
+"""Of a tool's results that were put away, the newest, among which an equal one is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +246,8 @@ class StoreRecorder:
         is_long = len(content) >= REPEATED_RESULT_CHARS and not result.is_error
         if is_long and content != result.content and _stands_above(connection, self._row.session, content):
             content = SAME_RESULT.format(chars=len(content))
+        elif is_long:
+            _take_over(connection, self._row.session, result.name, content)
         return NewMessage(
             session_id=self._row.session,
             turn_id=self._row.key.turn,
@@ -253,6 +259,28 @@ class StoreRecorder:
             is_error=result.is_error,
             created_ms=stamp_ms,
         )
+
+
+def _take_over(connection: Connection, session_id: int, tool_name: str, content: str) -> None:
+    """Leaves one line of an equal result that compaction has put away: its text stands in the newer one."""
+    text = storable(content)
+    newest = (
+        select(message.c.id)
+        .where(
+            message.c.session_id == session_id,
+            message.c.role == "tool",
+            message.c.tool_name == tool_name,
+            message.c.state == "compacted",
+        )
+        .order_by(message.c.seq.desc())
+        .limit(RESULTS_LOOKED_AT)
+    )
+    same = select(message).where(
+        message.c.id.in_(newest), func.length(message.c.content) == len(text), message.c.content == text
+    )
+    line = {"content": SAME_AS_LATER.format(chars=len(text))}
+    for row in connection.execute(same).all():
+        rewrite_message(connection, row, line, forgets=False)
 
 
 def _stands_above(connection: Connection, session_id: int, content: str) -> bool:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from sqlalchemy import Connection, select
 
 from tests.gateway.rows import add_person, add_session, direct_stream, person_scope
+from trunkline.agent.calls import SAME_AS_LATER
 from trunkline.agent.loop import run_turn
 from trunkline.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
 from trunkline.agent.model import ModelDone, ModelEvent, ModelRequest
@@ -17,6 +18,7 @@ from trunkline.agent.scope import AccountId
 from trunkline.agent.tools.base import Tool, ToolContext, ToolResult
 from trunkline.agent.turn import TurnEnded, TurnLimits, TurnRequest
 from trunkline.gateway.state import turns
+from trunkline.gateway.state.checks import check
 from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.messages import NewMessage, add_message, load_history, set_message_state
 from trunkline.gateway.state.schema import message
@@ -67,7 +69,7 @@ def tool(text: str) -> Tool[Nothing]:
 PAGE_WITH_A_SECRET = PAGE + "\nIts key is sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc" + ".\n"
 
 
-async def test_the_same_long_result_in_every_turn_is_stored_once_for_each_compaction(
+async def test_the_same_long_result_in_every_turn_is_stored_once_whatever_compaction_puts_away(
     sqlite_database: Database, tmp_path: Path
 ) -> None:
     account = await sqlite_database.write(lambda c: add_person(c, "ana"))
@@ -79,11 +81,14 @@ async def test_the_same_long_result_in_every_turn_is_stored_once_for_each_compac
         await sqlite_database.scrub()
         grown_bytes.append((tmp_path / "state.db").stat().st_size - before_bytes)
         assert len(results) == TURNS
-        copies = 0 if name == "short" else TURNS // PUT_AWAY_EVERY
-        assert sum(len(one) > 1000 for one in results) == copies
+        assert sum(len(one) > 1000 for one in results) == (name != "short")
+        taken_over = SAME_AS_LATER.format(chars=max(map(len, results)))
+        assert results.count(taken_over) == (0 if name == "short" else TURNS // PUT_AWAY_EVERY - 1)
 
     for grown in grown_bytes[1:]:
-        assert grown - grown_bytes[0] < 3 * PAGE_CHARS
+        assert grown - grown_bytes[0] < 1.5 * PAGE_CHARS
+    # The index has lost the older copy, too.
+    assert [one for one in check(sqlite_database) if not one.fine] == []
 
 
 async def converse(database: Database, account: int, name: str, page: Tool[Nothing]) -> list[str]:
