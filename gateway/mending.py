@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import Connection, make_url
+from sqlalchemy.exc import DBAPIError
 
 from trunkline.adapters.base import ChatRef, Chunk, OutboundMessage
 from trunkline.gateway import admission
@@ -20,7 +21,6 @@ from trunkline.gateway.payloads import dump_outbound
 from trunkline.gateway.program import tell
 from trunkline.gateway.sentences import say
 from trunkline.gateway.state import outbox
-from trunkline.gateway.state.database import Database
 from trunkline.gateway.state.outbox import notice
 from trunkline.gateway.state.ready import Damaged, Unusable
 from trunkline.gateway.state.salvage import Hopeless, Salvaged, salvage, take_place
@@ -47,19 +47,21 @@ async def _mend(config: Config, file: Path, damage: Damaged) -> None:
         f"The database is damaged: {damage.what}. What can be read is saved now; that may take some minutes."
     )
     aside = config.home / FOLDER / f"state-damaged-{datetime.now():%Y%m%d-%H%M%S}.db"  # noqa: DTZ005
+
+    def last(connection: Connection, salvaged: Salvaged) -> None:
+        _tell_owner(connection, salvaged, aside)
+
     try:
-        salvaged = await asyncio.to_thread(salvage, file, aside, now_ms())
+        salvaged = await asyncio.to_thread(salvage, file, aside, now_ms(), last)
     except Hopeless as error:
         said = f"The database is damaged: {damage.what}. Restore a backup: nothing can be saved ({error})."
         raise Unusable(said, may_pass=False) from error
-    except OSError as error:
-        raise Unusable(
-            f"The database is damaged, and can't be saved: {error.strerror}.", may_pass=True
-        ) from error
+    except (OSError, DBAPIError) as error:
+        cause = error.strerror if isinstance(error, OSError) else error.orig
+        said = f"The database is damaged: {damage.what}. It can't be saved now: {cause}."
+        raise Unusable(said, may_pass=True) from error
     log.warning("damaged database saved: %d rows, holes in: %s", salvaged.rows, ", ".join(salvaged.holes))
     tell(describe(salvaged, aside, ""))
-    with Database(config.database_url) as database:
-        await database.write(lambda c: _tell_owner(c, salvaged, aside))
 
 
 def describe(salvaged: Salvaged, aside: Path, language: str) -> str:

@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,33 +52,46 @@ class Salvaged:
         return bool(_ANSWERED.intersection(self.holes))
 
 
-def salvage(file: Path, aside: Path, stamp_ms: int) -> Salvaged:
+Last = Callable[[Connection, Salvaged], None]
+
+
+def salvage(
+    file: Path, aside: Path, stamp_ms: int, last: Last = lambda connection, salvaged: None
+) -> Salvaged:
     """Copies the damaged file to `aside`, and puts a new one in its place with every row that can be read.
 
-    A death on the way leaves the damaged file, or is made good by `take_place`. Raises Hopeless, OSError.
+    `last` may write into the new one what is to be known there. A death on the way leaves the damaged file,
+    or is made good by `take_place`. Raises Hopeless, OSError, and errors of the new file, as of a full disk.
     """
-    aside.parent.mkdir(parents=True, exist_ok=True)
-    for end in BESIDE[:2]:
-        if (source := _beside(file, end)).exists():
-            shutil.copy2(source, _beside(aside, end))
     part = file.with_name(f".{file.name}.part")
-    for end in (*BESIDE, "-journal"):
-        _beside(part, end).unlink(missing_ok=True)
+    leftovers = [_beside(part, end) for end in (*BESIDE, "-journal")]
+    for leftover in leftovers:
+        leftover.unlink(missing_ok=True)
     try:
+        _copy_aside(file, aside)
         with closing(_opened(aside)) as old:
             known = _tables(old)
         with Database(f"sqlite:///{part}", journal="delete") as new:
             migrate_now(new)
             salvaged = new.write_now(lambda connection: _fill(connection, aside, known, stamp_ms))
             reindex(new, lambda done, total: log.info("index rebuilt: %d of %d", done, total))
-    except (sqlite3.DatabaseError, Hopeless) as error:
-        for end in BESIDE:
-            _beside(aside, end).unlink(missing_ok=True)
-        part.unlink(missing_ok=True)
-        raise Hopeless(str(error)) from error
+            new.write_now(lambda connection: last(connection, salvaged))
+    except BaseException as error:
+        for leftover in (*leftovers, *(_beside(aside, end) for end in BESIDE)):
+            leftover.unlink(missing_ok=True)
+        if isinstance(error, sqlite3.DatabaseError):
+            raise Hopeless(str(error)) from error
+        raise
     part.rename(_done(file))
     take_place(file)
     return salvaged
+
+
+def _copy_aside(file: Path, aside: Path) -> None:
+    aside.parent.mkdir(parents=True, exist_ok=True)
+    for end in BESIDE[:2]:
+        if (source := _beside(file, end)).exists():
+            shutil.copy2(source, _beside(aside, end))
 
 
 def take_place(file: Path) -> None:
