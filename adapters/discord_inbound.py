@@ -311,8 +311,7 @@ def _is_talk(message: discord.Message) -> bool:
 def _others(message: discord.Message) -> Iterator[object]:
     """Everything but words that a message may consist of."""
     yield from (message.attachments, message.embeds, message.stickers, message.message_snapshots)
-    yield message.poll
-    yield message.activity
+    yield from (message.components, message.poll, message.activity)
 
 
 def _thread_place(thread: discord.Thread) -> _Place:

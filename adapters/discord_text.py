@@ -21,6 +21,7 @@ def plain_text(message: discord.Message, own_id: int) -> str:
     if not message.content or message.author.bot:
         # Under a person's own words an embed is only the preview of a link.
         parts += _embeds(message.embeds)
+    parts += [_resolved(line, message) for line in _laid_out(message.components)]
     parts += [f"[sticker: {inline(sticker.name)}]" for sticker in message.stickers]
     if message.poll is not None:
         answers = "; ".join(inline(answer.text, TEXT_CHARS) for answer in message.poll.answers)
@@ -30,6 +31,7 @@ def plain_text(message: discord.Message, own_id: int) -> str:
         parts.append("[invitation to an activity]")
     for snapshot in message.message_snapshots:
         words = [_resolved(snapshot.content, message), *_embeds(snapshot.embeds)]
+        words += [_resolved(line, message) for line in _laid_out(snapshot.components)]
         words += [f"[sticker: {inline(sticker.name)}]" for sticker in snapshot.stickers]
         parts.append("\n".join(["[forwarded message]", *filter(None, words)]))
     return "\n".join(part for part in parts if part)
@@ -84,4 +86,20 @@ def _embeds(embeds: Sequence[discord.Embed]) -> Iterator[str]:
         lines = [embed.author.name, embed.title, embed.description]
         lines += [f"{entry.name}: {entry.value}" for entry in embed.fields]
         lines.append(embed.footer.text)
+        shown = embed.image.url or embed.thumbnail.url or embed.video.url
+        if shown is not None and not any(lines):
+            lines.append(f"[picture: {inline(embed.url or shown, TEXT_CHARS)}]")
         yield "\n".join(line for line in lines if line)
+
+
+def _laid_out(components: Sequence[object]) -> Iterator[str]:
+    """The words and pictures of a message that is laid out in components and has no content."""
+    for component in components:
+        match component:
+            case discord.Container() | discord.SectionComponent():
+                yield from _laid_out(component.children)
+            case discord.TextDisplay():
+                yield component.content
+            case discord.MediaGalleryComponent():
+                names = (item.description or item.media.url for item in component.items)
+                yield from (f"[picture: {inline(name, TEXT_CHARS)}]" for name in names)

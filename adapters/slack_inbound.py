@@ -103,7 +103,9 @@ class InboundReader:
 
     def read_again(self, said: Mapping[str, object], channel: str) -> InboundMessage | None:
         """A message of a channel's history as if it came now, in its present words."""
-        return self.read({"event": {**said, "channel": channel, "edited": None}})
+        # Of an app that a whole organisation has installed only the message tells the workspace.
+        team = said.get("team") if self._me.team.startswith("E") else None
+        return self.read({"team_id": team, "event": {**said, "channel": channel, "edited": None}})
 
     def _message(self, event: WireMessage, envelope: _Envelope) -> InboundMessage | None:
         if event.subtype == "message_changed":

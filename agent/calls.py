@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from trunkline.agent.history import UNKNOWN_OUTCOME
+from trunkline.agent.history import REPEATED_RESULT_CHARS, SAME_RESULT, UNKNOWN_OUTCOME, lost_results
 from trunkline.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from trunkline.agent.model import ToolSpec
 from trunkline.agent.scope import PersonScope
@@ -28,9 +28,7 @@ REPEATED = (
     "Not run again: this very call was already made in this turn, and its result stands above. "
     "Use that result, or answer."
 )
-SAME_RESULT = "The same as an earlier result that stands above, unchanged ({chars:,} characters)."
 SAME_AS_LATER = "The same as a later result, unchanged ({chars:,} characters)."
-REPEATED_RESULT_CHARS = 1000
 TOO_MANY = "Not run: too many calls at once. Make the rest of them in the next step."
 NOT_STARTED = "Not run: the turn was stopped before this call began."
 NO_MORE = " It has failed too often; no further calls will be run in this turn. Answer with what you have."
@@ -65,7 +63,10 @@ class CallRunner:
         # Where each result was given first: a step of this turn and the call's id, or 0 for before it.
         self._given = {one.content: (0, one.call_id) for one in before if isinstance(one, ToolMessage)}
         self._step = 0
+        lost = {one.call_id for at in lost_results(before) if isinstance(one := before[at], ToolMessage)}
         for call in _succeeded(request.recorded):
+            if call.id in lost:
+                continue  # its result was put away, and can be had again
             with suppress(ValueError, RecursionError):
                 if call.name in self._tools:  # a tool may be gone since, as a server that is down
                     self._done.add(_key(call, _json_object(call.arguments)))

@@ -4,6 +4,7 @@
 caller's work.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,18 @@ UNKNOWN_OUTCOME = (
 UNANSWERED = "[The message above was never answered. A newer message follows.]"
 BOUNDARY = f"\n\n{UNANSWERED}\n\n"
 OPENING = "[This conversation begins with a message of yours.]"
+SAME_RESULT = "The same as an earlier result that stands above, unchanged ({chars:,} characters)."
+GONE_RESULT = (
+    "The same as an earlier result of {chars:,} characters, which was put away with the older part of this "
+    "conversation. Make the call again if you need it."
+)
+REPEATED_RESULT_CHARS = 1000
+
+_SAME_RESULT = re.compile(
+    r"The same as an earlier result that stands above, unchanged \(([\d,]+) characters\)\."
+)
+_LEFT_OUT = "[… "
+"""In what was cut since, of which more would not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +51,38 @@ def unanswered(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
 
 def mend(messages: Sequence[Message]) -> Mended:
     """Pairs every call with exactly one result, drops results and messages of nothing, joins what alternation
-    forbids: two user messages with a visible boundary, two answers with a blank line."""
+    forbids: two user messages with a visible boundary, two answers with a blank line. A result that names one
+    above it says so where compaction has put that one away."""
     paired, missing = _paired(messages)
+    for at in lost_results(paired):
+        lost = paired[at]
+        if isinstance(lost, ToolMessage):
+            paired[at] = replace(lost, content=GONE_RESULT.format(chars=_chars_named(lost)))
     return Mended(_alternating(paired), tuple(missing))
+
+
+def lost_results(messages: Sequence[Message]) -> tuple[int, ...]:
+    """The places of the results that name an equal one above them which doesn't stand there."""
+    above: dict[str, list[str]] = {}
+    lost: list[int] = []
+    for at, message in enumerate(messages):
+        if not isinstance(message, ToolMessage):
+            continue
+        if len(message.content) >= REPEATED_RESULT_CHARS:
+            above.setdefault(message.name, []).append(message.content)
+        elif (chars := _chars_named(message)) and not any(
+            # What is masked since has about that length, and what was cut since has less.
+            abs(len(content) - chars) <= chars // 20 or _LEFT_OUT in content
+            for content in above.get(message.name, ())
+        ):
+            lost.append(at)
+    return tuple(lost)
+
+
+def _chars_named(result: ToolMessage) -> int:
+    """The length of the result that this one names; 0 for one that is a result itself."""
+    named = _SAME_RESULT.fullmatch(result.content)
+    return int(named[1].replace(",", "")) if named else 0
 
 
 def _paired(messages: Sequence[Message]) -> tuple[list[Message], list[ToolMessage]]:

@@ -21,6 +21,7 @@ from trunkline.agent.model import (
 )
 from trunkline.agent.ports import TurnLost, TurnRecorder
 from trunkline.agent.stream_text import NOTE, ContinuationFilter, OwnTextFilter
+from trunkline.agent.tokens import estimate_request, estimate_text
 from trunkline.agent.turn import (
     CallUsage,
     EndReason,
@@ -194,9 +195,9 @@ class _Turn:
 
     async def _streamed(self, notes: Sequence[Message]) -> AsyncGenerator[TextDelta]:
         """One model call. Its text passes the filters; its end is left in `_outcome`."""
-        own, repeat = self._own_filter(), ContinuationFilter(self._shown)
+        own, repeat, request = self._own_filter(), ContinuationFilter(self._shown), self._next_request(notes)
         self._outcome = ModelFailure(FailureKind.BROKEN_STREAM, "the stream had no end")
-        async with aclosing(_closable(self._model, self._next_request(notes))) as events:
+        async with aclosing(_closable(self._model, request)) as events:
             async for event in events:
                 if isinstance(event, TextDelta):
                     if text := self._visible(repeat.feed(own.feed(event.text))):
@@ -208,7 +209,10 @@ class _Turn:
         if text := self._visible(repeat.feed(own.finish()) + repeat.finish()):
             yield self._say(text)
         if own.ended:
-            self._outcome = ModelDone(AssistantMessage(self._shown, finish_reason="stop"), Usage())
+            # Left midway, so no count comes of it; in a thread, since a long history takes its time.
+            sent = await asyncio.to_thread(estimate_request, request, self._model.name)
+            spent = Usage(sent, 0, estimate_text(self._shown, self._model.name))
+            self._outcome = ModelDone(AssistantMessage(self._shown, finish_reason="stop"), spent)
 
     def _next_request(self, notes: Sequence[Message]) -> ModelRequest:
         messages = list(mend(self._messages).messages)

@@ -162,6 +162,8 @@ def _open_client(endpoint: Endpoint, timeouts: Timeouts) -> "openai.AsyncOpenAI"
     from trunkline.agent.openai_client_events import TolerantClient  # noqa: PLC0415
 
     importlib.import_module("openai.resources.chat.completions")
+    # The SDK looks into this module as soon as somebody has begun to load it; importing waits for its end.
+    importlib.import_module("httpx")
     timeout = openai.Timeout(
         connect=timeouts.connect_s,
         read=timeouts.first_token_s + timeouts.between_tokens_s,

@@ -145,7 +145,16 @@ class SessionSearch(Protocol):
     Raises `SearchFailed` when the store can't answer; an empty result means nothing was found.
     """
 
-    async def browse(self, scope: Scope, limit: int) -> tuple[SessionCard, ...]: ...
+    async def browse(
+        self,
+        scope: Scope,
+        limit: int,
+        platform: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> tuple[SessionCard, ...]:
+        """The newest sessions first; with limits of time those that went on between them."""
+        ...
 
     async def search(self, scope: Scope, query: SearchQuery) -> SearchOutcome: ...
 

@@ -14,7 +14,8 @@ from trunkline.agent.calls import CallRunner
 from trunkline.agent.history import mend
 from trunkline.agent.memory.entries import MemoryLimits
 from trunkline.agent.memory.operations import Operation
-from trunkline.agent.memory.outcomes import Held, Outcome, Written
+from trunkline.agent.memory.outcomes import Failed, Held, Outcome, Written
+from trunkline.agent.memory.outcomes import FailureKind as MemoryFailure
 from trunkline.agent.memory.snapshot import MemorySnapshot
 from trunkline.agent.memory.store import MemoryStore
 from trunkline.agent.messages import Message, UserMessage
@@ -37,6 +38,10 @@ MEMORY_ONLY = frozenset({"memory"})
 SKILLS_ONLY = SKILL_TOOLS
 BOTH = MEMORY_ONLY | SKILLS_ONLY
 
+NO_ROOM = (
+    "There is no room for that, so nothing was changed. A review takes no entry away to make room: say it in "
+    "fewer words, merge it into an entry by replace, or leave it out."
+)
 NOT_IN_A_REVIEW = "Not run: this is a review of the conversation, and {allowed} is all that runs in it."
 
 _OPENING = f"""\
@@ -235,12 +240,16 @@ def _tools_for_review(
 
 
 class _WatchedStore:
-    """A MemoryStore that notes what became of the writes that go through it."""
+    """A MemoryStore that notes what became of the writes that go through it.
+
+    Where a write found no room, no entry is removed from then on: nobody watches what would have to give way.
+    """
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self.written: list[Written] = []
         self.held = 0
+        self._full: set[Target] = set()
 
     @property
     def limits(self) -> MemoryLimits:
@@ -258,7 +267,12 @@ class _WatchedStore:
     async def apply(
         self, scope: Scope, target: Target, operations: Sequence[Operation], origin: WriteOrigin
     ) -> Outcome:
+        if target in self._full and any(one.action == "remove" for one in operations):
+            return Failed(target, MemoryFailure.OVER_LIMIT, NO_ROOM)
         outcome = await self._store.apply(scope, target, operations, origin)
+        if isinstance(outcome, Failed) and outcome.kind is MemoryFailure.OVER_LIMIT:
+            self._full.add(target)
+            return replace(outcome, error=NO_ROOM)
         if isinstance(outcome, Written):
             self.written.append(outcome)
         elif isinstance(outcome, Held):

@@ -33,6 +33,7 @@ async def served_whole(config: Config, serve: Callable[[Config], Awaitable[int]]
     file = _file_of(config)
     if file is not None:
         await asyncio.to_thread(take_place, file)
+        await asyncio.to_thread(_refuse_emptied, file, config.home / "memories")
     try:
         return await serve(config)
     except Damaged as damage:
@@ -40,6 +41,16 @@ async def served_whole(config: Config, serve: Callable[[Config], Awaitable[int]]
             raise
         await _mend(config, file, damage)
     return await serve(config)
+
+
+def _refuse_emptied(file: Path, memories: Path) -> None:
+    """Raises Unusable for an empty file in a home where people are remembered: they would all be strangers."""
+    is_empty = file.exists() and not file.stat().st_size and not file.with_name(f"{file.name}-wal").exists()
+    if is_empty and memories.is_dir() and any(memories.iterdir()):
+        said = (
+            f"The database {file} is empty, but people are remembered here. Restore a backup, or remove the"
+        )
+        raise Unusable(f"{said} file to begin anew.", may_pass=False)
 
 
 async def _mend(config: Config, file: Path, damage: Damaged) -> None:

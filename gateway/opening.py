@@ -28,6 +28,7 @@ from trunkline.gateway.overhearing import tell_heard
 from trunkline.gateway.payloads import load_inbound
 from trunkline.gateway.platform_hints import HINTS
 from trunkline.gateway.provider_recall import ProviderRecall
+from trunkline.gateway.roots import with_root
 from trunkline.gateway.scheduled import SCHEDULED, tell_model, tell_run
 from trunkline.gateway.skills import called_skill, render_called, spoken, tell_changes
 from trunkline.gateway.state import (
@@ -270,6 +271,7 @@ class Opening:
         left = leave_if_idle(connection, rows[0].key, session, self._new.idle_hours, stamp_ms)
         notes = [] if left is None else [left.tell_model()]
         if session is None or left is not None:
+            inbound = (with_root(connection, inbound[0]), *inbound[1:])
             session = self._start_session(
                 connection, rows[0].key, who, known, inbound[0], stamp_ms, scheduled=is_scheduled
             )

@@ -56,7 +56,8 @@ and quote commands, numbers and names exactly."""
 DESCRIPTION = """\
 Finds past conversations of the person you talk to, on every platform (in a shared room: of this room \
 only). Four shapes:
-- no arguments: the newest conversations, with title, date and preview.
+- no arguments: the newest conversations, with title, date and preview; `platform`, \
+`since` and `until` limit them.
 - `query`: the best conversations for these words, each with the matching lines, its first and last \
 exchange, and a summary of what was asked, done, decided and left open. Plain words need no operators; \
 "exact phrase", OR, NOT and prefix* work. `summarize=false` is faster and allows up to 10.
@@ -151,7 +152,9 @@ async def _browse(search: SessionSearch, arguments: SearchArguments, context: To
     if arguments.around_message_id is not None:
         raise BadRequest("around_message_id needs session_id: the conversation that the message is in.")
     limit = min(arguments.limit or BROWSE_LIMIT, 2 * BROWSE_LIMIT)
-    return reply_browse(await search.browse(context.scope, limit), context)
+    platform, since, until = _limits(arguments, context)
+    cards = await search.browse(context.scope, limit, platform, since, until)
+    return reply_browse(cards, context, is_limited=(platform, since, until) != (None, None, None))
 
 
 async def _open(
@@ -175,13 +178,14 @@ async def _find(
     context: ToolContext,
 ) -> ToolResult:
     highest = MAX_SUMMARIES if arguments.summarize else MAX_EXCERPTS
+    platform, since, until = _limits(arguments, context)
     query = SearchQuery(
         text=text,
         limit=min(arguments.limit or DEFAULT_LIMIT, highest),
         roles=_parse_roles(arguments.role_filter),
-        platform=arguments.platform.strip().lower() if arguments.platform else None,
-        since=_parse_time(arguments.since, "since", context.now),
-        until=_parse_time(arguments.until, "until", context.now),
+        platform=platform,
+        since=since,
+        until=until,
         sort=arguments.sort or "relevance",
         exclude_session=context.session,
     )
@@ -194,6 +198,17 @@ async def _find(
     summaries = await summarise(search, summarizer, text, found.hits, context)
     reasons = sorted({one.reason for one in summaries if one.reason})
     return reply_search(found, summaries, "; ".join(reasons) or None, text, context)
+
+
+def _limits(
+    arguments: SearchArguments, context: ToolContext
+) -> tuple[str | None, datetime | None, datetime | None]:
+    """Platform, since and until."""
+    return (
+        arguments.platform.strip().lower() if arguments.platform else None,
+        _parse_time(arguments.since, "since", context.now),
+        _parse_time(arguments.until, "until", context.now),
+    )
 
 
 def _parse_roles(role_filter: str | None) -> tuple[Role, ...]:

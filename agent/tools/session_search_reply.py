@@ -55,14 +55,18 @@ def not_found(session: str) -> ToolResult:
     return reply_error(f"There is no conversation '{clean_label(session, 60)}'. Take the id from a result.")
 
 
-def reply_browse(cards: Sequence[SessionCard], context: ToolContext) -> ToolResult:
-    """The newest sessions, without a model call."""
+def reply_browse(cards: Sequence[SessionCard], context: ToolContext, *, is_limited: bool) -> ToolResult:
+    """The newest sessions, without a model call; `is_limited` when only some of them were asked for."""
     results = [
         _card(card, context) | ({"current": True} if card.id == context.session else {}) for card in cards
     ]
     reply: dict[str, Any] = {"success": True, "mode": "browse", "note": _NOTE, "results": results}
     if not cards:
-        reply["message"] = "There is no past conversation yet."
+        reply["message"] = (
+            "There is no conversation within these limits of time or place."
+            if is_limited
+            else "There is no past conversation yet."
+        )
     return _bounded_list(reply)
 
 

@@ -39,7 +39,7 @@ _POSTGRES_TABLE = (
     "CREATE INDEX ix_{table}_tokens ON {table} USING gin (tokens)",
 )
 # FTS5 finds its way by the page, and from there reads over other streams' postings one by one. Measured in
-# docs/benchmarks.md: with its own 4,050 bytes a search of a million messages took up to twice as long.
+# docs/benchmarks.md: with its own 4,050 bytes a word of the first stream took three times as long to read.
 PAGE_BYTES = 1000
 ID_BATCH = 500
 STREAM_BATCH = 200  # SQLite compounds at most 500 SELECTs

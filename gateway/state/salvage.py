@@ -31,6 +31,8 @@ REASON = "salvaged"
 # Of these a lost row may mean that something is answered or sent that already was.
 _ANSWERED = frozenset({"inbox", "outbox", "turn", "step", "message", "session"})
 _REBUILT = frozenset({indexed_message.name})
+_SPARED = frozenset({"turn", "system_prompt", "person"})
+"""Parents that a row can do without. Without its account or room it would be nobody's, and never erased."""
 _LAST_ROWID = 2**63 - 1
 
 Row = tuple[object, ...]
@@ -135,7 +137,7 @@ def _fill(connection: Connection, aside: Path, known: frozenset[str], stamp_ms: 
         rows, holes = _copy_all(connection, old, known)
     if connection.execute(person.select().limit(1)).first() is None:
         raise Hopeless("no person could be read")
-    holes |= _drop_orphans(connection)
+    holes |= _mend_references(connection)
     salvaged = Salvaged(rows, tuple(sorted(holes)))
     if salvaged.forgot_answers:
         _set_aside(connection, stamp_ms)
@@ -214,14 +216,21 @@ def _past_hole(old: sqlite3.Connection, query: str, start: int) -> int | None:
     return high
 
 
-def _drop_orphans(connection: Connection) -> set[str]:
-    """Deletes rows whose parents are lost, and theirs in turn; returns their tables."""
+def _mend_references(connection: Connection) -> set[str]:
+    """Empties references to lost rows where that may be, deletes the other rows, and theirs in turn.
+
+    Returns their tables.
+    """
     tables = set[str]()
     while loose := connection.exec_driver_sql("PRAGMA foreign_key_check").all():
-        for table in {row[0] for row in loose}:
-            tables.add(table)
-            ids = [(row[1],) for row in loose if row[0] == table]
-            connection.exec_driver_sql(f"DELETE FROM {table} WHERE rowid = ?", ids)
+        for name, parent, key in {(row[0], row[2], row[3]) for row in loose}:
+            tables.add(name)
+            listed = connection.exec_driver_sql(f"PRAGMA foreign_key_list('{name}')").all()
+            column = next(one[3] for one in listed if one[0] == key)
+            may_be_empty = parent in _SPARED and metadata.tables[name].c[column].nullable
+            change = f"UPDATE {name} SET {column} = NULL" if may_be_empty else f"DELETE FROM {name}"
+            ids = [(row[1],) for row in loose if (row[0], row[3]) == (name, key)]
+            connection.exec_driver_sql(f"{change} WHERE rowid = ?", ids)
     return tables
 
 

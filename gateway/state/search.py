@@ -93,10 +93,19 @@ class StoreSearch:
         self._database = database
         self._fusion = fusion
 
-    async def browse(self, scope: Scope, limit: int) -> tuple[SessionCard, ...]:
-        return await self._read(
-            lambda connection: transcripts.browse(connection, streams_of(connection, scope), limit)
-        )
+    async def browse(
+        self,
+        scope: Scope,
+        limit: int,
+        platform: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> tuple[SessionCard, ...]:
+        def work(connection: Connection) -> tuple[SessionCard, ...]:
+            streams = streams_of(connection, scope)
+            return transcripts.browse(connection, streams, limit, platform, since, until)
+
+        return await self._read(work)
 
     async def search(self, scope: Scope, query: SearchQuery) -> SearchOutcome:
         move = None if self._fusion is None else await self._fusion.prepared(query.text)

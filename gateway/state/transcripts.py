@@ -32,12 +32,21 @@ CONTEXT_REACH = 400
 
 
 def browse(
-    connection: Connection, streams: Sequence[int], limit: int, platform: str | None = None
+    connection: Connection,
+    streams: Sequence[int],
+    limit: int,
+    platform: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
 ) -> tuple[SessionCard, ...]:
-    """The sessions with the newest messages, newest first."""
+    """The sessions with the newest messages, newest first; those that went on within limits of time."""
     query = _sessions(streams).where(session.c.message_count > 0)
     if platform is not None:
         query = query.where(session.c.platform == storable(platform))
+    if since is not None:
+        query = query.where(session.c.last_ms >= int(since.timestamp() * 1000))
+    if until is not None:
+        query = query.where(session.c.started_ms < int(until.timestamp() * 1000))
     rows = connection.execute(query.order_by(session.c.last_ms.desc(), session.c.id.desc()).limit(limit))
     return tuple(card(connection, row) for row in rows.all())
 

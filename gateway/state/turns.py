@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from trunkline.agent.calls import REPEATED_RESULT_CHARS, SAME_AS_LATER, SAME_RESULT
+from trunkline.agent.calls import SAME_AS_LATER
+from trunkline.agent.history import REPEATED_RESULT_CHARS, SAME_RESULT
 from trunkline.agent.memory.credentials import mask_credentials
 from trunkline.agent.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from trunkline.agent.ports import TurnLost

@@ -224,6 +224,23 @@ async def test_an_embed_alone_is_read_and_a_preview_is_not(live: Live) -> None:
     assert (await live.nth(2)).text == "https://example.org"
 
 
+async def test_what_is_laid_out_in_components_and_a_lone_picture_are_said_in_words(live: Live) -> None:
+    picture = {"description": "disks", "media": {"url": "https://example.org/a.png"}}
+    layout = [
+        {"type": 10, "content": "# Disk of <@77>"},
+        {"type": 17, "components": [{"type": 10, "content": "97% full"}, {"type": 12, "items": [picture]}]},
+    ]
+    general, cat = live.emulator.general, {"type": "image", "image": {"url": "https://example.org/cat.gif"}}
+    await live.emulator.webhook_message(general, "Alerts", "", components=layout, flags=1 << 15)
+    await live.emulator.forward(general, "77", "", components=layout, flags=1 << 15)
+    await live.emulator.webhook_message(general, "Alerts", "", embeds=[cat])
+
+    words = "# Disk of @77\n97% full\n[picture: disks]"
+    assert (await live.nth(1)).text == words
+    assert (await live.nth(2)).text == f"[forwarded message]\n{words}"
+    assert (await live.nth(3)).text == "[picture: https://example.org/cat.gif]"
+
+
 async def test_stickers_and_polls_are_said_in_words(live: Live) -> None:
     sticker = {"id": "1", "name": "wave", "format_type": 1}
     poll = {

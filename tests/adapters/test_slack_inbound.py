@@ -11,6 +11,7 @@ from trunkline.adapters.base import (
     ChatKind,
     InboundKind,
 )
+from trunkline.adapters.slack_inbound import Identity, InboundReader
 
 
 @pytest.fixture
@@ -101,6 +102,18 @@ async def test_the_same_ids_in_two_workspaces_have_two_realms(bench: Bench) -> N
 
     await bench.slack.all_acked()
     assert [message.realm for message in bench.inbox.messages] == ["T1", "T2"]
+
+
+@pytest.mark.parametrize(("installed_in", "realm"), [("E0ORG", "T2"), ("T0TEAM", "T0TEAM")])
+def test_what_is_read_back_is_of_its_own_workspace_where_an_organisation_has_the_app(
+    installed_in: str, realm: str
+) -> None:
+    reader = InboundReader(Identity("UBOT", "BBOT", installed_in), frozenset(), lambda _: None)
+    said = reader.read_again(
+        {"type": "message", "user": "WANA", "team": "T2", "text": "hello", "ts": "1.000001"}, "C1"
+    )
+    assert said is not None
+    assert (said.realm, said.sender.id, said.text) == (realm, "WANA", "hello")
 
 
 async def test_own_posts_edits_and_deletions_are_ignored(bench: Bench) -> None:

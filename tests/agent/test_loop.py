@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from tests.emulators.openai import OpenAIEmulator, Reply, ToolUse
-from trunkline.agent.history import UNKNOWN_OUTCOME
+from trunkline.agent.history import SAME_RESULT, UNKNOWN_OUTCOME
 from trunkline.agent.loop import MOST_PARTS, run_turn
 from trunkline.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
 from trunkline.agent.model import (
@@ -381,6 +381,33 @@ async def test_a_long_result_that_stands_above_already_is_named_and_not_given_ag
     (again,) = recorder.results
     assert again.content == "The same as an earlier result that stands above, unchanged (3,000 characters)."
     assert [len(result.content) > 1000 for result in last_results(model)] == [True, False]
+
+
+async def test_a_result_whose_equal_was_put_away_is_called_so_and_can_be_had_again() -> None:
+    async def read(given: Words, context: ToolContext) -> ToolResult:
+        return ToolResult("the whole page " * 200)
+
+    named = SAME_RESULT.format(chars=3000)
+    step = AssistantMessage("", (ToolCall("c0-note", "note", arguments("page")),), "tool_calls")
+    model = ScriptedModel(calls(("note", arguments("page"))), text("ok"))
+
+    await run(model, turn(tool(run=read), recorded=(step, ToolMessage("c0-note", "note", named))))
+
+    assert [result.content[:40] for result in last_results(model)] == [
+        "The same as an earlier result of 3,000 c",
+        ("the whole page " * 200)[:40],
+    ]
+
+
+async def test_an_answer_that_is_left_where_it_goes_on_as_the_person_costs_what_it_may_have_cost() -> None:
+    model = ScriptedModel([TextDelta("Yes.\n\n⟦2026-11-30 14:02, Monday⟧\nAnd now?"), TextDelta(" Now too.")])
+
+    end = ending(await run(model, turn(user=UserMessage("", "so many words " * 100))))
+
+    assert (end.answer, end.reason) == ("Yes.", "done")
+    (spent,) = end.usage
+    assert spent.usage.prompt_tokens > 300
+    assert 0 < spent.usage.completion_tokens < 10
 
 
 async def test_a_short_result_is_given_as_often_as_it_comes() -> None:

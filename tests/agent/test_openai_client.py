@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any, Literal
@@ -732,3 +734,52 @@ def test_the_published_description_judges_the_emulator() -> None:
     request = {"model": "m", "messages": [{"role": "tool", "content": "no id"}], "temperature": 5}
     assert len(breaches("CreateChatCompletionRequest", request)) == 2
     assert breaches("ErrorResponse", {"error": "words"})
+
+
+LOADS_AT_ONCE = """
+import sys, threading
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder
+from trunkline.agent.openai_client_sdk import Endpoint, Timeouts, _open_client
+
+begun, opened, done = threading.Event(), [], threading.Event()
+
+class Slowly(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name != "httpx._client":
+            return None
+        spec = PathFinder.find_spec(name, path)
+        run = spec.loader.exec_module
+        spec.loader.exec_module = lambda module: (wait(), run(module))
+        return spec
+
+def wait():
+    begun.set()
+    while "trunkline.agent.openai_client_events" not in sys.modules:
+        done.wait(0.01)
+    done.wait(0.5)
+
+def load():
+    import httpx
+
+def open_it():
+    try:
+        opened.append(_open_client(Endpoint("http://127.0.0.1:9/v1", ""), Timeouts()))
+    finally:
+        done.set()
+
+assert "httpx" not in sys.modules
+sys.meta_path.insert(0, Slowly())
+loading = threading.Thread(target=load)
+loading.start()
+begun.wait()
+open_it()
+loading.join()
+print(len(opened))
+"""
+
+
+def test_a_client_opened_while_a_platform_loads_the_same_library_waits_for_it() -> None:
+    ended = subprocess.run([sys.executable, "-c", LOADS_AT_ONCE], capture_output=True, text=True, timeout=60)
+
+    assert (ended.stdout.strip(), ended.stderr) == ("1", "")

@@ -278,6 +278,27 @@ async def test_a_wrong_write_changes_nothing(
     assert journal.rows == []
 
 
+async def test_nothing_is_taken_away_to_make_room(store: FileMemoryStore) -> None:
+    rules = [f"Rule {number}: {'x' * 400}" for number in range(3)]
+    known = [Operation("add", rule) for rule in rules]
+    await store.apply(ANA, "user", known, WriteOrigin("command", "telegram"))
+    news = "News: " + "y" * 300
+    tidied = [{"action": "remove", "old_text": "Rule 1"}, {"action": "add", "content": news}]
+    model = ScriptedModel(
+        calls(saves(news)),
+        calls(("memory", {"target": "user", "operations": tidied})),
+        calls(saves("Short news.")),
+        NOTHING,
+    )
+    review = Review(request(store), model, store)
+
+    assert await review.run() is None
+
+    assert list((await store.read(ANA)).user) == [*rules, "Short news."]
+    told = [one.content for one in model.requests[-1].messages if isinstance(one, ToolMessage)][-3:]
+    assert ["takes no entry away" in result for result in told] == [True, True, False]
+
+
 async def test_a_call_cut_off_at_the_length_limit_is_not_run(store: FileMemoryStore) -> None:
     review = Review(request(store), ScriptedModel(calls(saves("Likes"), finish="length"), NOTHING), store)
 

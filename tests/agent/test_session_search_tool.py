@@ -2,7 +2,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -55,7 +55,15 @@ class Transcripts:
     queries: list[tuple[Scope, SearchQuery]] = field(default_factory=list)
     contexts: list[tuple[str, tuple[int, ...], int]] = field(default_factory=list)
 
-    async def browse(self, scope: Scope, limit: int) -> tuple[SessionCard, ...]:
+    async def browse(
+        self,
+        scope: Scope,
+        limit: int,
+        platform: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> tuple[SessionCard, ...]:
+        self.queries.append((scope, SearchQuery("", limit, (), platform, since, until)))
         return tuple(hit.card for hit in self.hits)[:limit]
 
     async def search(self, scope: Scope, query: SearchQuery) -> SearchOutcome:
@@ -130,6 +138,21 @@ async def test_without_arguments_the_newest_sessions_are_listed_without_a_model(
     assert [result.get("current", False) for result in reply["results"]] == [False, True]
     assert reply["results"][0]["started"] == "2026-05-04T00:30+02:00"
     assert model.requests == []
+
+
+async def test_browsing_keeps_to_the_limits_and_says_that_there_were_some() -> None:
+    transcripts = Transcripts()
+
+    limited = parsed(
+        await ask(transcripts, None, platform=" Telegram", since="2026-05-03", until="2026-05-03")
+    )
+
+    ((_, asked),) = transcripts.queries
+    assert asked.platform == "telegram"
+    assert asked.since is not None
+    assert asked.until == asked.since + timedelta(days=1)
+    assert "limits" in limited["message"]
+    assert "limits" not in parsed(await ask(transcripts, None))["message"]
 
 
 async def test_a_search_gives_excerpt_edges_and_summary_of_each_hit() -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from tests.e2e.world import ANA_TELEGRAM, BO_TELEGRAM, World
 from tests.emulators.openai import Reply, ToolUse
 from trunkline.gateway.state.database import Database
-from trunkline.gateway.state.schema import message, usage
+from trunkline.gateway.state.schema import kv, message, usage
 
 FACT = "User is a nurse on night shifts."
 DEADLINE_S = 60.0
@@ -136,13 +136,17 @@ async def test_each_message_is_reviewed_once_also_over_a_restart(world: World) -
 
 async def reviewed(world: World, calls: int) -> None:
     """Returns when reviews of so many model calls have come to their end."""
-    query = select(usage.c.id).where(usage.c.purpose == "review")
-    counted = 0
+    spent: list[str] = []
     with Database.sqlite(world.home / "state.db") as database:
-        async with asyncio.timeout(DEADLINE_S):
-            while counted < calls:
-                counted = len(await database.read(lambda c: c.execute(query).all()))
-                await asyncio.sleep(0.02)
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                while spent.count("review") < calls:
+                    spent = list(await database.read(lambda c: c.execute(select(usage.c.purpose)).scalars()))
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            marks = await database.read(lambda c: c.execute(select(kv)).all())
+            asked = [is_review(body) for body in world.model.requests]
+            raise AssertionError(f"counted {spent}, asked {asked}, stored {marks}") from None
 
 
 WRONG = [

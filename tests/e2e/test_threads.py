@@ -45,6 +45,24 @@ async def test_the_first_question_in_a_slack_thread_comes_with_what_stands_there
     assert "note" not in world.last_user()
 
 
+async def test_a_thread_in_a_direct_chat_begins_with_the_words_it_hangs_from(world: World) -> None:
+    async with world.running():
+        world.answer("Blue & <green>.", "It is short.", "A guess.", "Sure.")
+        asked = await world.slack.direct_message(ANA_SLACK, "what colour is the sea?")
+        await settled(world, 1)
+        answered = world.slack.sent(f"D{ANA_SLACK[1:]}")[0].ts
+        await world.slack.direct_message(ANA_SLACK, "why so short?", thread=answered)
+        await settled(world, 2)
+        assert "> Blue & <green>." in world.last_user()
+        assert len(world.request()["messages"]) == 2
+        await world.slack.direct_message(ANA_SLACK, "how do you know?", thread=asked)
+        await settled(world, 3)
+        assert "> what colour is the sea?" in world.last_user()
+        await world.slack.direct_message(ANA_SLACK, "sure?", thread=asked)
+        await settled(world, 4)
+        assert "\n> " not in world.last_user()
+
+
 async def test_a_thread_on_discord_is_read_with_the_message_it_hangs_from_and_leaves_with_it(
     world: World,
 ) -> None:

@@ -205,7 +205,6 @@ SMALL_FACTS: dict[str, tuple[str, ...] | str] = {
     "memory_approval.py": ("memory.paused.{slug}",),
     "memory_control.py": ("memory.numbers.{slug}",),
     "memory_providers.py": "how providers fare",
-    "provider_turns.py": "when sessions ended that providers were told of",
     "skills_curator.py": "when skills were looked at",
     "state/codes.py": (
         "wrong_codes:link:{account}",
@@ -218,7 +217,9 @@ SMALL_FACTS: dict[str, tuple[str, ...] | str] = {
     "state/messages.py": "the state of the index",
     "state/people.py": ("account.left.{slug}/7",),
     "state/provider_rows.py": "which providers are on",
+    "state/provider_sessions.py": "when sessions ended that providers were told of",
     "state/reviews.py": ("review.mark.{session}", "review.claim.person:{slug}"),
+    "state/salvage.py": "when the database was saved",
     "state/sight.py": "what a model can do",
     "state/skill_reviews.py": ("review.skills.{session}",),
     "state/spent_today.py": "for a day, without a word: the test above",

@@ -5,10 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.gateway.small_house import ANA, SmallHouse
 from tests.gateway.test_salvage import leaves, spoil
 from trunkline.gateway.mending import served_whole
 from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.ready import Unusable
 from trunkline.gateway.state.schema import inbox
 
 
@@ -21,6 +24,18 @@ async def running_whole(house: SmallHouse) -> AsyncIterator[None]:
             yield
         finally:
             program.cancel()
+
+
+async def test_an_emptied_file_beside_memories_of_people_is_no_new_database(sqlite_house: SmallHouse) -> None:
+    house, file = sqlite_house, sqlite_house.home / "state.db"
+    house.database.close()
+    file.write_bytes(b"")
+    (house.home / "memories" / "ana").mkdir(parents=True)
+
+    with pytest.raises(Unusable, match="is empty, but people are remembered here"):
+        await served_whole(house.config(), lambda _: house.serve())
+
+    assert file.read_bytes() == b""
 
 
 async def test_a_start_with_a_damaged_inbox_goes_on_and_answers_nothing_again(

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, text
 
-from tests.gateway.rows import add_person, add_session, direct_stream, say
+from tests.gateway.rows import add_person, direct_stream
 from tests.migrated import put_migrated
 from trunkline.agent.ports import SearchQuery
-from trunkline.agent.scope import PersonId, PersonScope
-from trunkline.gateway.state import checks, kv
+from trunkline.agent.scope import AccountId, PersonId, PersonScope
+from trunkline.gateway.state import checks, kv, sessions, turns
 from trunkline.gateway.state.database import Database
+from trunkline.gateway.state.messages import NewMessage, add_message
 from trunkline.gateway.state.ready import Damaged, make_ready
+from trunkline.gateway.state.records import SessionKey
 from trunkline.gateway.state.salvage import SALVAGED_AT, Hopeless, Salvaged, salvage, take_place
 from trunkline.gateway.state.schema import inbox
 from trunkline.gateway.state.search import search
@@ -33,14 +35,19 @@ def state(tmp_path: Path) -> Path:
 
 def fill(connection: Connection) -> None:
     account = add_person(connection, "ana")
-    session = add_session(connection, direct_stream(connection, account), "one")
+    stream = direct_stream(connection, account)
+    key = SessionKey("telegram", "bot", "one")
+    session = sessions.start(connection, key, stream, prompt="Be kind.", snapshot="", model="m", now_ms=1).id
+    row = turns.begin(connection, session, stream, AccountId(account), "bench", 1)
     for n in range(MESSAGES):
-        say(connection, session, f"zebra number {n} {'filling ' * 30}")
-    row = {"platform": "telegram", "tenant": "9", "chat": "1", "thread": "", "created_ms": 1}
+        text = f"zebra number {n} {'filling ' * 30}"
+        add_message(connection, NewMessage(session, "user", text, n, account, row.key.turn))
+    common = {"platform": "telegram", "tenant": "9", "chat": "1", "thread": "", "account_id": account}
+    common |= {"kind": "message", "payload": "x" * 200, "turn_id": row.key.turn}
     connection.execute(
         inbox.insert(),
         [
-            {**row, "key": f"m:1:{n}:0", "account_id": 1, "kind": "message", "payload": "x" * 200}
+            {**common, "key": f"m:1:{n}:0"}
             | {"state": "done" if n else "leased", "sent_ms": n, "received_ms": n}
             for n in range(MESSAGES)
         ],
@@ -129,6 +136,15 @@ def test_rows_whose_conversation_is_lost_go_too_so_that_every_reference_leads_so
     assert {"session", "message"} <= set(salvaged.holes)
     assert count(state, "message") == 0
     assert count(state, "inbox") == MESSAGES
+
+
+def test_messages_outlive_the_turns_and_prompts_that_are_lost(state: Path) -> None:
+    spoil(state, *leaves(state, "turn"), *leaves(state, "system_prompt"))
+
+    salvaged = saved(state)
+
+    assert {"turn", "system_prompt", "message", "session", "inbox"} <= set(salvaged.holes)
+    assert (count(state, "message"), count(state, "inbox")) == (MESSAGES, MESSAGES)
 
 
 def test_a_file_cut_off_at_its_end_is_saved_as_far_as_it_goes(state: Path) -> None:

@@ -584,6 +584,11 @@ async def test_browsing_lists_the_newest_first(house: House) -> None:
         ("s2", "New", "newer"),
         ("s1", "", "older"),
     ]
+    noon = datetime.fromtimestamp((START_MS + DAY_MS // 2) / 1000, UTC)
+    assert [card.id for card in await house.search.browse(ANA, 10, since=noon)] == ["s2"]
+    assert [card.id for card in await house.search.browse(ANA, 10, until=noon)] == ["s1"]
+    assert await house.search.browse(ANA, 10, platform="nowhere") == ()
+    assert len(await house.search.browse(ANA, 10, platform=cards[0].platform)) == 2
 
 
 async def test_private_sessions_are_shown_nowhere(house: House) -> None:
