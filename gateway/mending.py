@@ -44,13 +44,14 @@ async def served_whole(config: Config, serve: Callable[[Config], Awaitable[int]]
 
 
 def _refuse_emptied(file: Path, memories: Path) -> None:
-    """Raises Unusable for an empty file in a home where people are remembered: they would all be strangers."""
+    """Raises Unusable for an empty file beside memories of people: they would all be strangers."""
     is_empty = file.exists() and not file.stat().st_size and not file.with_name(f"{file.name}-wal").exists()
     if is_empty and memories.is_dir() and any(memories.iterdir()):
-        said = (
-            f"The database {file} is empty, but people are remembered here. Restore a backup, or remove the"
+        raise Unusable(
+            f"The database {file} is empty, but people are remembered here. Restore a backup, "
+            "or remove the file to begin anew.",
+            may_pass=False,
         )
-        raise Unusable(f"{said} file to begin anew.", may_pass=False)
 
 
 async def _mend(config: Config, file: Path, damage: Damaged) -> None:
