@@ -41,8 +41,9 @@ def _answered(connection: Connection, question: InboundMessage, message_id: str)
     ).first()
     if row is None:
         return ""
-    said = "" if row.turn_id is None else _words(connection, row.turn_id, "assistant")
-    return said or (load_outbound(row.payload).chunk.text if row.payload else "")
+    if row.turn_id is not None:
+        return _words(connection, row.turn_id, "assistant")
+    return load_outbound(row.payload).chunk.text if row.payload else ""
 
 
 def _asked(connection: Connection, question: InboundMessage, message_id: str) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, event, select
 
 from trunkline.agent.scope import AccountId
 from trunkline.gateway.state import inbox, people, sessions, turns
@@ -40,6 +40,26 @@ async def test_messages_of_one_author_become_one_batch_and_another_author_ends_i
     assert await database.write(take) == ["a", "b"]
     assert await database.write(take) == ["c"]
     assert await database.write(take) == []
+
+
+def test_a_message_is_known_among_a_hundred_thousand_by_one_look_into_an_index(
+    sqlite_database: Database,
+) -> None:
+    def work(connection: Connection) -> list[str]:
+        same = {"platform": "telegram", "tenant": "bot", "chat": "-900", "kind": "message", "state": "done"}
+        same |= {"account_id": account(connection, "1"), "payload": "", "sent_ms": NOW, "received_ms": NOW}
+        rows = [{**same, "key": f"m:-900:{n}:0"} for n in range(100_000)]
+        connection.execute(inbox_table.insert(), rows)
+        asked: list[str] = []
+        event.listen(connection, "before_cursor_execute", lambda *call: asked.append(call[2]))
+        assert inbox.is_known(connection, "telegram", "bot", "m:-900:99999:0")
+        assert not inbox.is_known(connection, "telegram", "bot", "m:-900:100000:0")
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {asked[0]}", ("telegram", "bot", "m"))
+        return [row[-1] for row in plan]
+
+    (step,) = sqlite_database.write_now(work)
+    assert step.startswith("SEARCH inbox USING")
+    assert step.endswith("(platform=? AND tenant=? AND key=?)")
 
 
 async def test_a_command_between_messages_splits_them_and_is_taken_alone(database: Database) -> None:
