@@ -93,8 +93,8 @@ class InboundMessage:
     `text` its argument. `edited_of` is the message id an edit or deletion is about; `version` counts
     edits (0 for the original, else the platform's edit stamp) and is part of the inbox key.
     `mentions_others`: people or bots are called by name in it, and the bot is not.
-    `moved_from` is the id a chat had before it became `chat` (Telegram's supergroups): all that is kept
-    under the old id belongs to the new one.
+    `moved_from` is the id a chat had before it became `chat` (Telegram's supergroups, Slack's channels that
+    are shared): all that is kept under the old id belongs to the new one.
     """
 
     platform: str

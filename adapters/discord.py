@@ -57,6 +57,9 @@ THREAD_NAME_CHARS = 100
 _HAS_THREAD = 160004
 READ_BACK_MESSAGES = 200
 """What one chat may have gathered during a gap; more is left unread."""
+_MISSING_PERMISSIONS = 50013
+# No permission to read the history, without which nothing there may be replied to.
+_MAY_NOT_REPLY = frozenset({160002, 160009})
 # Unknown webhook, unknown interaction, invalid webhook token: an interaction whose time is over.
 _INTERACTION_IS_OVER = frozenset({10015, 10062, 50027})
 
@@ -194,10 +197,10 @@ class DiscordAdapter:
         """What the thread hangs from, or the first message of a forum post, and the newest in the thread."""
         connection = self._connected()
         async with translated(repeatable=True):
-            thread = connection.client.get_partial_messageable(_channel_id(place))
+            thread = _readable(connection.client, _channel_id(place))
             newest = thread.history(before=discord.Object(int(before)), limit=max_messages)
             messages = [message async for message in newest][::-1]
-            if all(message.id != thread.id for message in messages):
+            if all(message.id != _channel_id(place) for message in messages):
                 began = await _first_of(connection.client, place)
                 messages = [*began, *messages[max(0, len(messages) + len(began) - max_messages) :]]
         found = [await connection.normaliser.read(message) for message in messages]
@@ -242,18 +245,15 @@ class DiscordAdapter:
                 fail_if_not_exists=False,
             )
         async with translated(repeatable=bool(message.nonce)):
-            channel = client.get_partial_messageable(_channel_id(message.to))
-            sent = await channel.send(
-                message.chunk.text or None,
-                files=[made(file) for file in message.files],
-                # discord.py tries again by itself, so even a message without a name must not double.
-                nonce=message.nonce or secrets.token_hex(12),
-                reference=reference,  # type: ignore[arg-type]  # None is its default, left out of its types
-                allowed_mentions=_mentions(message),
-                suppress_embeds=True,
-                silent=message.quiet,
-                view=view(message.buttons),  # type: ignore[arg-type]  # None is its default, too
-            )
+            try:
+                sent = await _post(client, message, reference)
+            except discord.Forbidden as error:
+                if message.files and error.code == _MISSING_PERMISSIONS:
+                    # Perhaps of files alone: words may still be welcome there.
+                    raise Rejected("Discord does not let the bot attach files there.") from error
+                if reference is None or error.code not in _MAY_NOT_REPLY:
+                    raise
+                sent = await _post(client, message, None)
         await self._drop_placeholder(message.to)
         return Receipt(str(sent.id))
 
@@ -419,12 +419,33 @@ async def _stay_connected(client: Listener) -> None:
     raise Unavailable("Discord's connection was closed.")
 
 
+async def _post(
+    client: Listener, message: OutboundMessage, reference: discord.MessageReference | None
+) -> discord.Message:
+    return await client.get_partial_messageable(_channel_id(message.to)).send(
+        message.chunk.text or None,
+        files=[made(file) for file in message.files],
+        # discord.py tries again by itself, so even a message without a name must not double.
+        nonce=message.nonce or secrets.token_hex(12),
+        reference=reference,  # type: ignore[arg-type]  # None is its default, left out of its types
+        allowed_mentions=_mentions(message),
+        suppress_embeds=True,
+        silent=message.quiet,
+        view=view(message.buttons),  # type: ignore[arg-type]  # None is its default, too
+    )
+
+
+def _readable(client: Listener, channel_id: int) -> discord.abc.Messageable:
+    """With its server where it is known, so that roles and channels in its messages have names."""
+    known = client.get_channel(channel_id)
+    return known if isinstance(known, discord.abc.Messageable) else client.get_partial_messageable(channel_id)
+
+
 async def _first_of(client: Listener, place: ChatRef) -> list[discord.Message]:
     """What a thread began with, wherever that stands; nothing where it is gone."""
     for where in (place.chat, place.thread):
         try:
-            channel = client.get_partial_messageable(int(where or 0))
-            return [await channel.fetch_message(_channel_id(place))]
+            return [await _readable(client, int(where or 0)).fetch_message(_channel_id(place))]
         except (discord.NotFound, discord.Forbidden):
             continue
     return []

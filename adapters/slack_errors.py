@@ -31,11 +31,17 @@ _UNAUTHORIZED = {
 }
 _UNREACHABLE = {
     "cannot_dm_bot": "bots can't be written to",
+    "cannot_reply_to_message": "that message can't have a thread",
     "channel_not_found": "the channel is gone, or private and the bot is not in it",
     "is_archived": "the channel is archived",
     "messages_tab_disabled": "switch on the Messages tab under App Home in the app's settings",
     "not_in_channel": "invite the bot with /invite @its-name",
     "restricted_action": "the workspace's settings forbid posting there",
+    "restricted_action_non_threadable_channel": "that channel has no threads",
+    "restricted_action_read_only_channel": "only some people may post there",
+    "restricted_action_thread_locked": "the thread is locked",
+    "restricted_action_thread_only_channel": "only answers in threads may be posted there",
+    "thread_not_found": "the thread is gone",
     "user_disabled": "the account is switched off",
     "user_not_found": "there is no such person",
     "user_not_in_channel": "that person is not in the channel",

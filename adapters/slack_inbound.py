@@ -26,9 +26,11 @@ from trunkline.adapters.slack_buttons import emoji_of
 from trunkline.adapters.slack_text import NameOf, command_in, mentions, mentions_anybody, plain_text
 from trunkline.adapters.slack_wire import (
     WireCommand,
+    WireEnvelope,
     WireFile,
     WireMembership,
     WireMessage,
+    WireMove,
     WirePane,
     WirePress,
     WireReaction,
@@ -44,6 +46,8 @@ INTERACTION_LIFE = timedelta(minutes=30)
 _SAYING = {None, "file_share", "me_message", "thread_broadcast", "bot_message"}
 _MEMBERSHIP = {"member_joined_channel", "member_left_channel", "channel_left", "group_left"}
 _SLACKBOT = "USLACKBOT"
+# What a slash command says in place of the name of a direct chat and of a private channel.
+_NO_NAMES = {"directmessage", "privategroup"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +93,15 @@ class InboundReader:
             return (
                 self._press(WirePress.model_validate(body)) if body.get("type") == "block_actions" else None
             )
-        envelope = _Envelope(str(body.get("team_id") or self._me.team), str(body.get("event_id", "")))
+        outer = WireEnvelope.model_validate(body)
+        envelope = _Envelope(outer.workspace or self._me.team, outer.event_id)
         kind = event.get("type")
         if kind in {"message", "app_mention"}:
             return self._message(WireMessage.model_validate(event), envelope)
         if kind in _MEMBERSHIP:
             return self._membership(WireMembership.model_validate(event), envelope)
+        if kind == "channel_id_changed":
+            return self._move(WireMove.model_validate(event), envelope)
         if kind in {"reaction_added", "reaction_removed"}:
             return self._reaction(WireReaction.model_validate(event), envelope)
         return None
@@ -250,6 +257,21 @@ class InboundReader:
             mentions_me=about_me,
         )
 
+    def _move(self, event: WireMove, envelope: _Envelope) -> InboundMessage:
+        return InboundMessage(
+            platform=PLATFORM,
+            tenant=self._me.user,
+            kind=InboundKind.MEMBERSHIP,
+            chat=event.new_channel_id,
+            chat_kind=ChatKind.GROUP,
+            sender=Sender(self._me.user, "", is_bot=True, is_person=False),
+            sent_at=_time(event.event_ts),
+            text="moved",
+            realm=envelope.realm,
+            event_id=envelope.event_id,
+            moved_from=event.old_channel_id,
+        )
+
     def _reaction(self, event: WireReaction, envelope: _Envelope) -> InboundMessage | None:
         """Slack doesn't say in which thread the message stands; `reply_to` names it."""
         if event.item.type != "message" or event.user == self._me.user:
@@ -282,7 +304,7 @@ class InboundReader:
             sent_at=now,
             text=words[1].strip() if len(words) > 1 else "",
             realm=wire.team_id or self._me.team,
-            chat_title="" if wire.channel_name == "directmessage" else wire.channel_name,
+            chat_title="" if wire.channel_name in _NO_NAMES else wire.channel_name,
             event_id=f"trigger:{wire.trigger_id}",
             command=name or "help",
             mentions_me=True,
@@ -305,7 +327,8 @@ class InboundReader:
             sender=Sender(wire.user.id, wire.user.username or wire.user.name or wire.user.id),
             sent_at=now,
             text=wire.actions[0].value or wire.actions[0].action_id,
-            realm=wire.team.id if wire.team is not None else self._me.team,
+            # Of an app that a whole organisation has installed, only the person tells the workspace.
+            realm=(wire.team.id if wire.team is not None else wire.user.team_id) or self._me.team,
             thread=thread if thread != pressed else None,
             event_id=f"trigger:{wire.trigger_id}",
             reply_to=ReplyTo(pressed, self._me.user, is_own=True) if pressed else None,

@@ -14,6 +14,27 @@ class _Wire(BaseModel):
         return fields
 
 
+class _Authorization(_Wire):
+    team_id: str = ""
+    is_enterprise_install: bool = False
+
+
+class WireEnvelope(_Wire):
+    """What an event comes in. In a channel that is shared with another organisation `team_id` may be the
+    other's; `authorizations` names the workspace of the installation that is told."""
+
+    team_id: str = ""
+    event_id: str = ""
+    authorizations: list[_Authorization] = Field(default_factory=list)
+
+    @property
+    def workspace(self) -> str:
+        for one in self.authorizations:
+            if one.team_id and not one.is_enterprise_install:
+                return one.team_id
+        return self.team_id
+
+
 class WireProfile(_Wire):
     display_name: str = ""
     real_name: str = ""
@@ -143,6 +164,14 @@ class WireMembership(_Wire):
     event_ts: str = "0"
 
 
+class WireMove(_Wire):
+    """A private channel got another id, as it is shared with another organisation (channel_id_changed)."""
+
+    old_channel_id: str
+    new_channel_id: str
+    event_ts: str = "0"
+
+
 class WireCommand(_Wire):
     team_id: str = ""
     channel_id: str
@@ -158,6 +187,7 @@ class _Named(_Wire):
     id: str
     name: str = ""
     username: str = ""
+    team_id: str = ""
 
 
 class _Container(_Wire):

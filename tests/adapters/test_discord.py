@@ -66,6 +66,26 @@ async def test_a_reply_to_a_deleted_message_is_sent_without_it(live: Live) -> No
     assert live.emulator.texts(live.emulator.general) == ["still here"]
 
 
+async def test_where_nothing_may_be_replied_to_an_answer_is_sent_all_the_same(live: Live) -> None:
+    asked = await live.emulator.channel_message(live.emulator.general, "77", "hello")
+    no_history = {"code": 160002, "message": "Cannot reply without permission to read message history"}
+    live.emulator.fail_next("create_message", Fault(403, no_history))
+
+    await live.adapter.send(outbound("hi", ChatRef(live.emulator.general), reply_to=asked))
+
+    [answer] = live.emulator.sent(live.emulator.general)
+    assert (answer.text, answer.reply_to) == ("hi", None)
+
+
+async def test_a_chat_that_takes_no_files_is_not_given_up(live: Live) -> None:
+    place = ChatRef(live.emulator.general)
+    file = OutboundFile(AttachmentKind.DOCUMENT, "plan.txt", "text/plain", "0" * 64, b"x")
+    live.emulator.fail_next("create_message", Fault(403, {"code": 50013, "message": "Missing Permissions"}))
+
+    with pytest.raises(Rejected, match="attach files"):
+        await live.adapter.send(replace(outbound("", place), file=file))
+
+
 async def test_the_same_nonce_sends_once(live: Live) -> None:
     place = ChatRef(live.emulator.general)
 
@@ -347,3 +367,15 @@ async def test_what_was_written_while_away_can_be_read_back(live: Live) -> None:
         ("missed", "77", channel),
         ("missed too", "78", channel),
     ]
+
+
+async def test_what_was_said_in_a_thread_before_has_the_names_of_channels(live: Live) -> None:
+    general = live.emulator.general
+    thread = await live.emulator.create_thread(general, "77", "plans")
+    await live.emulator.channel_message(thread, "77", f"as in <#{general}>", mention=False)
+    asked = await live.emulator.channel_message(thread, "77", "and now?")
+    await live.nth(2)
+
+    found = await live.adapter.said_before(ChatRef(general, thread), asked, 20)
+
+    assert found[-1].text == f"as in #general ({general})"

@@ -225,10 +225,13 @@ async def test_an_embed_alone_is_read_and_a_preview_is_not(live: Live) -> None:
 
 
 async def test_what_is_laid_out_in_components_and_a_lone_picture_are_said_in_words(live: Live) -> None:
-    picture = {"description": "disks", "media": {"url": "https://example.org/a.png"}}
+    address = "https://example.org/a.png"
+    media = {"id": "5", "url": address, "proxy_url": address}
+    gallery = {"type": 12, "id": 4, "items": [{"description": "disks", "media": media, "spoiler": False}]}
+    inner = [{"type": 10, "id": 3, "content": "97% full"}, gallery]
     layout = [
-        {"type": 10, "content": "# Disk of <@77>"},
-        {"type": 17, "components": [{"type": 10, "content": "97% full"}, {"type": 12, "items": [picture]}]},
+        {"type": 10, "id": 1, "content": "# Disk of <@77>"},
+        {"type": 17, "id": 2, "accent_color": None, "spoiler": False, "components": inner},
     ]
     general, cat = live.emulator.general, {"type": "image", "image": {"url": "https://example.org/cat.gif"}}
     await live.emulator.webhook_message(general, "Alerts", "", components=layout, flags=1 << 15)

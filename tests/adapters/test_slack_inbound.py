@@ -116,6 +116,46 @@ def test_what_is_read_back_is_of_its_own_workspace_where_an_organisation_has_the
     assert (said.realm, said.sender.id, said.text) == (realm, "WANA", "hello")
 
 
+def test_what_is_written_in_a_shared_channel_is_of_the_workspace_that_has_the_app() -> None:
+    reader = InboundReader(Identity("UBOT", "BBOT", "T0TEAM"), frozenset(), lambda _: None)
+    event = {"type": "message", "user": "U9", "text": "hello", "ts": "1.000001", "channel": "C1"}
+    one_workspace = [{"team_id": "T0TEAM", "is_enterprise_install": False}]
+    organisation = [{"team_id": None, "is_enterprise_install": True}]
+
+    realms = []
+    for authorizations in (one_workspace, organisation, None):
+        said = reader.read({"team_id": "T9", "event": event, "authorizations": authorizations})
+        assert said is not None
+        realms.append(said.realm)
+    assert realms == ["T0TEAM", "T9", "T9"]
+
+
+def test_a_press_is_of_its_persons_workspace_where_an_organisation_has_the_app() -> None:
+    reader = InboundReader(Identity("UBOT", "BBOT", "E0ORG"), frozenset(), lambda _: None)
+    pressed = reader.read(
+        {
+            "type": "block_actions",
+            "user": {"id": "W1", "team_id": "T2"},
+            "team": None,
+            "channel": {"id": "C1"},
+            "actions": [{"action_id": "stop:7"}],
+            "trigger_id": "1",
+        }
+    )
+    assert pressed is not None
+    assert pressed.realm == "T2"
+
+
+def test_a_channel_that_got_another_id_is_named_by_both() -> None:
+    reader = InboundReader(Identity("UBOT", "BBOT", "T0TEAM"), frozenset(), lambda _: None)
+    event = {"type": "channel_id_changed", "old_channel_id": "G1", "new_channel_id": "C9", "event_ts": "7.0"}
+
+    moved = reader.read({"team_id": "T0TEAM", "event_id": "Ev1", "event": event})
+
+    assert moved is not None
+    assert (moved.kind, moved.chat, moved.moved_from) == (InboundKind.MEMBERSHIP, "C9", "G1")
+
+
 async def test_own_posts_edits_and_deletions_are_ignored(bench: Bench) -> None:
     receipt = await bench.adapter.send(said("first"))
     await bench.adapter.edit(receipt.message_id, said("second"))
