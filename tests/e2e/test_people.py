@@ -198,12 +198,14 @@ def calls_for_others(world: World, since: dict[str, int]) -> list[tuple[str, str
         ANA_SLACK,
         world.ana_discord,
     )
+    # Whole ids: four digits stand in many a nonce.
+    for_ana = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, own))})(?!\w)")
     found = []
     for name, emulator in emulators(world).items():
         for call in emulator.calls[since[name] :]:
             if call.method not in ("getUpdates", *ACKNOWLEDGED):
                 shown = str(call.arguments)
-                found += [] if any(one in shown for one in own) else [(name, f"{call.method} {shown}")]
+                found += [] if for_ana.search(shown) else [(name, f"{call.method} {shown}")]
     return found
 
 
